@@ -1,0 +1,45 @@
+# Two commands do everything on a machine with Python 3.11 and make: `make demo` and `make test`.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test test-slow lint types format lock clean
+
+demo: $(READY)
+	$(BIN)/apportion demo
+
+test: $(READY) lint types
+	$(BIN)/pytest -n 2 -q
+
+test-slow: $(READY)
+	$(BIN)/pytest -n 2 -q -m slow
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# The lock holds every version, with hashes, for the package and for its tests.
+lock: $(READY)
+	$(BIN)/pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+		--all-extras --group dev pyproject.toml -o requirements.lock
+
+# Python 3.11 is what the lock was made for; another interpreter is taken only when asked for.
+$(READY): requirements.lock pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { \
+		echo "$(PYTHON) is not on the PATH. Install Python 3.11, or name another: make PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(READY)
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis apportion-results

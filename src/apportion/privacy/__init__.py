@@ -1,0 +1,29 @@
+"""The trusted kernel: the guarantee rests on these files and on nothing else."""
+
+from apportion.privacy.bounds import UserBound, UserWeights, clip_rows, clip_values
+from apportion.privacy.gaussian import delta_from_epsilon, epsilon_from_mu, mu_from_epsilon
+from apportion.privacy.ledger import Ledger, PrivacyTarget, Record
+from apportion.privacy.noise import NoiseSource
+from apportion.privacy.release import Curator, OpenRelease, Part, pack, packed_width, unpack
+from apportion.privacy.report import PrivacyReport
+
+__all__ = [
+    "Curator",
+    "Ledger",
+    "NoiseSource",
+    "OpenRelease",
+    "Part",
+    "PrivacyReport",
+    "PrivacyTarget",
+    "Record",
+    "UserBound",
+    "UserWeights",
+    "clip_rows",
+    "clip_values",
+    "delta_from_epsilon",
+    "epsilon_from_mu",
+    "mu_from_epsilon",
+    "pack",
+    "packed_width",
+    "unpack",
+]

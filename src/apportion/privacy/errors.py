@@ -1,0 +1,28 @@
+"""The errors of the package, each naming what was wrong and what to do about it.
+
+No message here or anywhere carries a value of private data: places (row, column, parameter) only.
+"""
+
+
+class ApportionError(Exception):
+    """Base of every error that this package raises on purpose."""
+
+
+class ParameterError(ApportionError, ValueError):
+    """A parameter is out of its range or contradicts another one."""
+
+
+class DataError(ApportionError, ValueError):
+    """The data cannot be used as it is; nothing was trained and nothing was released."""
+
+
+class NotFittedError(ApportionError, ValueError, AttributeError):
+    """A model was asked for something that it only has after ``fit``."""
+
+
+class BudgetExceededError(ApportionError):
+    """A release was refused: it would pass the privacy target. Nothing was released."""
+
+
+class ReleaseError(ApportionError):
+    """A release was used in a way that would break its guarantee. Nothing was released."""

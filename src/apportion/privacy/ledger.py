@@ -1,0 +1,180 @@
+"""What was released, at what cost. Every epsilon that this package prints comes from here.
+
+Guarantee
+    A ledger of records with sensitivities S_k and noise scales sigma_k describes a mechanism that is
+    mu-GDP with mu^2 = sum of (S_k / sigma_k)^2, also when later releases depend on earlier ones
+    (adaptive composition of Gaussian mechanisms). ``append`` is called by a release before any value
+    leaves, and refuses whatever would pass the target.
+"""
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+from apportion.privacy.errors import BudgetExceededError, DataError, ParameterError
+from apportion.privacy.gaussian import (
+    check_delta,
+    check_epsilon,
+    epsilon_from_mu,
+    mu_from_epsilon,
+)
+
+# Rounding allowed when shares of a budget are added up again; mu_from_epsilon leaves ten times that.
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class PrivacyTarget:
+    """The (epsilon, delta) that a training must not pass. ``epsilon=math.inf``: no privacy asked."""
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        check_delta(self.delta)
+
+    @property
+    def mu(self) -> float:
+        """The same budget as Gaussian differential privacy."""
+        return mu_from_epsilon(self.epsilon, self.delta)
+
+
+@dataclass(frozen=True)
+class Record:
+    """One released array: a sum over users plus Gaussian noise. Inert; written by a release.
+
+    Attributes
+        name: the release and its part, unique in its ledger.
+        what: what was summed, in words.
+        shape: of the released array.
+        sensitivity: the largest L2 norm of one user's part.
+        because: why no user can have a larger one.
+        noise_scale: standard deviation of the noise (of the diagonal, for symmetric matrices).
+    """
+
+    name: str
+    what: str
+    shape: tuple[int, ...]
+    sensitivity: float
+    because: str
+    noise_scale: float
+
+    def __post_init__(self) -> None:
+        if not self.sensitivity > 0:
+            raise ParameterError(f"sensitivity must be positive, got {self.sensitivity!r}")
+        if not (self.noise_scale >= 0 and math.isfinite(self.noise_scale)):
+            raise ParameterError(f"noise_scale must be finite and >= 0, got {self.noise_scale!r}")
+
+    @property
+    def mu(self) -> float:
+        """The cost of this release; infinite without noise."""
+        return self.sensitivity / self.noise_scale if self.noise_scale > 0 else math.inf
+
+
+class Ledger:
+    """An append-only list of records under a target.
+
+    >>> ledger = Ledger(PrivacyTarget(epsilon=1.0, delta=1e-5))
+    >>> ledger.append(Record("counts", "users per task", (3,), 1.0, "one task per user", 4.0))
+    >>> ledger.mu, round(ledger.epsilon(1e-5), 3)
+    (0.25, 0.925)
+    >>> ledger.append(Record("more", "users per task", (3,), 1.0, "one task per user", 4.0))
+    Traceback (most recent call last):
+    ...
+    apportion.privacy.errors.BudgetExceededError: refused 'more': ...
+    """
+
+    def __init__(self, target: PrivacyTarget) -> None:
+        self.target = target
+        self._records: list[Record] = []
+
+    def append(self, *records: Record) -> None:
+        """Write the records of one release, all or none; refuse to pass the target."""
+        names = [record.name for record in (*self._records, *records)]
+        if len(set(names)) < len(names):
+            raise ParameterError(f"a release named {records[0].name!r} is in the ledger already")
+        after = _total_mu((*self._records, *records))
+        # Not `after > ...`: a comparison with NaN must refuse.
+        if not after <= self.target.mu * (1 + _ROUNDING):
+            raise BudgetExceededError(
+                f"refused {', '.join(repr(r.name) for r in records)}: the total would be mu = "
+                f"{after:.6g}, above the target's mu = {self.target.mu:.6g} "
+                f"(epsilon {self.target.epsilon:g}, delta {self.target.delta:g})"
+            )
+        self._records.extend(records)
+
+    @property
+    def mu(self) -> float:
+        """Total cost so far: the square root of the sum of squared mu."""
+        return _total_mu(self._records)
+
+    def epsilon(self, delta: float) -> float:
+        """The exact epsilon of everything recorded so far, at this delta."""
+        return epsilon_from_mu(self.mu, delta)
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(tuple(self._records))
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def to_dp_event(self) -> Any:
+        """The same releases as a dp-accounting event (needs the ``accounting`` extra)."""
+        try:
+            import dp_accounting
+        except ImportError as error:
+            raise ImportError(
+                "dp-accounting is not installed; run: pip install 'apportion[accounting]'"
+            ) from error
+        events = [
+            dp_accounting.GaussianDpEvent(record.noise_scale / record.sensitivity)
+            if math.isfinite(record.mu)
+            else dp_accounting.NonPrivateDpEvent()
+            for record in self._records
+        ]
+        return dp_accounting.ComposedDpEvent(events)
+
+    def to_json(self) -> str:
+        """The target and all records, as JSON text."""
+        return json.dumps(self.to_dict(), indent=2)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read a ledger back. Costs are computed again from the records, never read."""
+        try:
+            return cls.from_dict(json.loads(text))
+        except json.JSONDecodeError as error:
+            raise DataError(f"not a ledger: invalid JSON at line {error.lineno}") from error
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as in ``to_json``. Infinity is written as the string "inf"."""
+        return {
+            "target": _plain(self.target),
+            "records": [_plain(record) for record in self._records],
+        }
+
+    @classmethod
+    def from_dict(cls, values: Any) -> Self:
+        """The inverse of ``to_dict``; anything missing or unknown is an error."""
+        try:
+            target = {name: float(value) for name, value in values["target"].items()}
+            ledger = cls(PrivacyTarget(**target))
+            for entry in values["records"]:
+                numbers = {name: float(entry[name]) for name in ("sensitivity", "noise_scale")}
+                shape = tuple(int(size) for size in entry["shape"])
+                ledger.append(Record(**{**entry, **numbers, "shape": shape}))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise DataError(f"not a ledger: {error}") from error
+        return ledger
+
+
+def _plain(values: PrivacyTarget | Record) -> dict[str, Any]:
+    plain = {field.name: getattr(values, field.name) for field in fields(values)}
+    return {name: "inf" if value == math.inf else value for name, value in plain.items()}
+
+
+def _total_mu(records: Any) -> float:
+    return math.sqrt(math.fsum(record.mu**2 for record in records))

@@ -1,0 +1,78 @@
+"""Noise under a secret key: a function of (key, stream, task), and of nothing else.
+
+Guarantee
+    The noise of a task depends on the 256-bit key, on the name of the stream (one per part of a
+    release) and on the task's number: not on how tasks are cut into blocks, in which order these
+    come, or on which machine. Computing a release again gives the same bytes, so a retried job never
+    shows a second noisy view; two streams or two tasks never share a random number.
+
+How
+    BLAKE2b, keyed, maps (stream, tile of tasks) to an AES-128 key and a starting counter; AES in
+    counter mode (randomgen) yields the bits, NumPy's ziggurat the normal variates. Both primitives
+    are cryptographic: without the key the noise cannot be predicted.
+
+Assumes
+    The operating system's generator is sound. Noise is a 64-bit floating-point number; attacks on
+    the low bits of such noise are known. Sampling from a grid belongs into ``standard_normal``, the one
+    place where noise is drawn.
+"""
+
+import hashlib
+import secrets
+from typing import NoReturn, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from randomgen import AESCounter
+
+from apportion.privacy.errors import ParameterError
+
+# Tasks whose noise is drawn from one AES stream. Part of the stream's definition: do not change.
+TILE = 64
+
+
+class NoiseSource:
+    """A secret key and the noise that follows from it."""
+
+    def __init__(self, key: bytes | None = None) -> None:
+        """Draw a fresh 256-bit key from the operating system, or take the one given."""
+        if key is not None and len(key) != 32:
+            raise ParameterError("a noise key has 32 bytes")
+        self._key = secrets.token_bytes(32) if key is None else bytes(key)
+        self.secret = True
+
+    @classmethod
+    def from_seed(cls, seed: int) -> Self:
+        """Noise that anybody can repeat, for tests and studies: reports then say NOT PRIVATE."""
+        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
+            raise ParameterError(f"noise_seed must be an integer, got {seed!r}")
+        source = cls(hashlib.blake2b(str(int(seed)).encode(), digest_size=32).digest())
+        source.secret = False
+        return source
+
+    def standard_normal(
+        self, stream: str, first_task: int, tasks: int, width: int
+    ) -> NDArray[np.float64]:
+        """Independent N(0, 1) variates for ``tasks`` tasks from ``first_task`` on, [tasks, width]."""
+        noise = np.empty((tasks, width))
+        stop = first_task + tasks
+        for tile in range(first_task // TILE, -(-stop // TILE)):
+            start = tile * TILE
+            low, high = max(start, first_task), min(start + TILE, stop)
+            drawn = self._generator(stream, tile).standard_normal((TILE, width))
+            noise[low - first_task : high - first_task] = drawn[low - start : high - start]
+        return noise
+
+    def _generator(self, stream: str, tile: int) -> np.random.Generator:
+        message = tile.to_bytes(8, "little") + stream.encode()
+        digest = hashlib.blake2b(message, key=self._key, person=b"apportion noise", digest_size=32)
+        derived = digest.digest()
+        key = int.from_bytes(derived[:16], "little")
+        counter = int.from_bytes(derived[16:], "little")
+        return np.random.Generator(AESCounter(key=key, counter=counter))
+
+    def __repr__(self) -> str:
+        return "NoiseSource(secret key)" if self.secret else "NoiseSource(fixed seed, NOT PRIVATE)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a noise key is never copied or saved: whoever has it can remove the noise")

@@ -1,0 +1,204 @@
+"""The only doors out: sums, stacks of symmetric matrices, counts, each with its noise and its record.
+
+Guarantee
+    A release of parts p = 1..P with per-user bounds S_p and noise scales sigma_p is mu-GDP with
+    mu^2 = sum_p (S_p / sigma_p)^2, for adding or removing one user.
+
+Sensitivity
+    Removing a user changes part p by that user's own part, of norm <= S_p (see ``bounds``). Divided
+    by the noise scale, the stacked change has squared norm <= sum_p (S_p / sigma_p)^2 = mu^2, and the
+    stacked noise is standard normal: one Gaussian mechanism, whatever blocks it is fed in.
+
+    A symmetric d x d matrix is released as its upper triangle. The map that multiplies off-diagonal
+    entries by sqrt(2) is an isometry from the Frobenius norm to R^(d(d+1)/2); noise sigma in that
+    space is noise sigma on the diagonal and sigma / sqrt(2) off it.
+
+Assumes public
+    The number of tasks, the width of each part, the bounds and the shares.
+
+The record is written before the first value is returned, so an interrupted release is counted.
+See docs/guarantee.md.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.privacy.bounds import UserBound
+from apportion.privacy.errors import ParameterError, ReleaseError
+from apportion.privacy.ledger import Ledger, PrivacyTarget, Record
+from apportion.privacy.noise import NoiseSource
+
+Array = NDArray[np.float64]
+
+
+def packed_width(dimension: int) -> int:
+    """Entries in the upper triangle of a symmetric matrix, with its diagonal."""
+    return dimension * (dimension + 1) // 2
+
+
+def pack(matrices: NDArray[Any]) -> Array:
+    """Upper triangles, row by row: [tasks, d, d] -> [tasks, d (d + 1) / 2]."""
+    rows, columns = np.triu_indices(matrices.shape[-1])
+    return np.ascontiguousarray(matrices[:, rows, columns], dtype=np.float64)
+
+
+def unpack(packed: Array, dimension: int) -> Array:
+    """The inverse of ``pack``: full symmetric matrices, [tasks, d, d]."""
+    rows, columns = np.triu_indices(dimension)
+    matrices = np.empty((len(packed), dimension, dimension))
+    matrices[:, rows, columns] = packed
+    matrices[:, columns, rows] = packed
+    return matrices
+
+
+@dataclass(frozen=True)
+class Part:
+    """One array of a release: for every task a sum over users, with the bound that makes it safe.
+
+    Attributes
+        name: of the array, for example "A".
+        what: what is summed, in words.
+        bound: the largest L2 norm of a user's part over all tasks (Frobenius, if symmetric).
+        width: numbers per task; for symmetric matrices the dimension d.
+        symmetric: the sums are packed upper triangles of symmetric d x d matrices.
+    """
+
+    name: str
+    what: str
+    bound: UserBound
+    width: int = 1
+    symmetric: bool = False
+
+    @property
+    def columns(self) -> int:
+        """Numbers per task as they are released."""
+        return packed_width(self.width) if self.symmetric else self.width
+
+
+class Curator:
+    """Holds the ledger and the noise key of one training; opens releases.
+
+    >>> curator = Curator(PrivacyTarget(epsilon=1.0, delta=1e-5), NoiseSource.from_seed(0))
+    >>> bound = UserBound(1.0, "every user is in one task, with a value of at most 1")
+    >>> noisy = curator.sums("totals", np.array([[10.0], [20.0]]), bound, curator.target.mu)
+    >>> noisy.shape, len(curator.ledger), round(curator.ledger.epsilon(1e-5), 9)
+    ((2, 1), 1, 1.0)
+    """
+
+    def __init__(self, target: PrivacyTarget, noise: NoiseSource | None = None) -> None:
+        self.target = target
+        self.noise = NoiseSource() if noise is None else noise
+        self.ledger = Ledger(target)
+
+    def open(
+        self,
+        name: str,
+        parts: Sequence[Part],
+        tasks: int,
+        mu: float,
+        shares: Sequence[float] | None = None,
+    ) -> "OpenRelease":
+        """Open a joint release of several parts that costs ``mu`` in all, and record it.
+
+        ``shares`` are the parts' portions of mu^2 (default: equal).
+        """
+        portions = [1 / len(parts)] * len(parts) if shares is None else list(shares)
+        if len(portions) != len(parts) or not all(portion > 0 for portion in portions):
+            raise ParameterError(f"shares must be {len(parts)} positive numbers, got {shares!r}")
+        if not mu > 0:
+            raise ParameterError(f"a release needs a positive mu, got {mu!r}")
+        total = math.fsum(portions)
+        records = [
+            Record(
+                name=f"{name}.{part.name}" if len(parts) > 1 else name,
+                what=part.what,
+                shape=(tasks, part.columns),
+                sensitivity=part.bound.norm,
+                because=part.bound.because,
+                noise_scale=_noise_scale(part.bound.norm, mu * math.sqrt(portion / total)),
+            )
+            for part, portion in zip(parts, portions, strict=True)
+        ]
+        self.ledger.append(*records)
+        return OpenRelease(self.noise, parts, records, tasks)
+
+    def sums(
+        self, name: str, sums: Array, bound: UserBound, mu: float, what: str = "sum over users"
+    ) -> Array:
+        """Release whole sums [tasks, k] at once."""
+        part = Part(name, what, bound, width=sums.shape[1])
+        return self.open(name, [part], len(sums), mu).feed(0, sums)[0]
+
+    def symmetric(
+        self, name: str, sums: Array, bound: UserBound, mu: float, what: str = "sum over users"
+    ) -> Array:
+        """Release whole stacks of symmetric matrices, packed [tasks, d (d + 1) / 2], at once."""
+        dimension = (math.isqrt(8 * sums.shape[1] + 1) - 1) // 2
+        part = Part(name, what, bound, width=dimension, symmetric=True)
+        return self.open(name, [part], len(sums), mu).feed(0, sums)[0]
+
+    def counts(self, name: str, counts: Array, bound: UserBound, mu: float, what: str) -> Array:
+        """Release counts [tasks] at once."""
+        return self.sums(name, counts[:, None], bound, mu, what)[:, 0]
+
+
+class OpenRelease:
+    """A recorded release that is waiting for its sums, in blocks of tasks, each task once."""
+
+    def __init__(
+        self, noise: NoiseSource, parts: Sequence[Part], records: Sequence[Record], tasks: int
+    ) -> None:
+        self._noise = noise
+        self._parts = parts
+        self._fed = np.zeros(tasks, dtype=bool)
+        self.records = tuple(records)
+
+    def feed(self, first_task: int, *sums: Array) -> tuple[Array, ...]:
+        """Noisy values of the tasks from ``first_task`` on, given the raw sums of every part.
+
+        Blocks may come in any order and any size; a task that comes a second time is refused.
+        """
+        tasks = len(sums[0]) if sums else 0
+        stop = first_task + tasks
+        expected = [(tasks, part.columns) for part in self._parts]
+        if [block.shape for block in sums] != expected:
+            raise ReleaseError(
+                f"a block must have the shapes {expected}, got {[b.shape for b in sums]}"
+            )
+        if not 0 <= first_task <= stop <= len(self._fed):
+            raise ReleaseError(f"tasks {first_task} to {stop} are not among {len(self._fed)} tasks")
+        if self._fed[first_task:stop].any():
+            raise ReleaseError("a task was fed twice: its noise would be seen twice")
+        if not all(np.isfinite(block).all() for block in sums):
+            raise ReleaseError("the sums hold NaN or infinity: clip and check the data first")
+        self._fed[first_task:stop] = True
+        return tuple(
+            _add_noise(self._noise, part, record, first_task, block)
+            for part, record, block in zip(self._parts, self.records, sums, strict=True)
+        )
+
+    @property
+    def complete(self) -> bool:
+        """Whether every task has been released."""
+        return bool(self._fed.all())
+
+
+def _noise_scale(sensitivity: float, mu: float) -> float:
+    return 0.0 if math.isinf(mu) else sensitivity / mu
+
+
+def _add_noise(
+    noise: NoiseSource, part: Part, record: Record, first_task: int, sums: Array
+) -> Array:
+    if record.noise_scale == 0:
+        return np.array(sums, dtype=np.float64)
+    drawn = noise.standard_normal(record.name, first_task, *sums.shape)
+    if part.symmetric:
+        rows, columns = np.triu_indices(part.width)
+        drawn[:, rows != columns] *= math.sqrt(0.5)
+    return sums + record.noise_scale * drawn

@@ -1,0 +1,158 @@
+"""What a model's guarantee is, for people and for programs."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+from apportion.privacy.errors import DataError
+from apportion.privacy.ledger import Ledger, Record
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class PrivacyReport:
+    """The guarantee of a trained model, computed from its ledger.
+
+    Attributes
+        ledger: every release of the training.
+        secret_noise: False when the noise came from a fixed seed; then nothing is private.
+        public_inputs: everything that the guarantee takes as known to all.
+        warnings: what a reader should not overlook.
+    """
+
+    ledger: Ledger
+    secret_noise: bool = True
+    public_inputs: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    unit = "one user, with all of its rows"
+    neighbouring = "add or remove one user"
+
+    @property
+    def private(self) -> bool:
+        """Whether there is any guarantee at all."""
+        return self.secret_noise and math.isfinite(self.ledger.mu)
+
+    @property
+    def delta(self) -> float:
+        """The delta of the guarantee."""
+        return self.ledger.target.delta
+
+    @property
+    def mu(self) -> float:
+        """The guarantee as Gaussian differential privacy; infinite if not private."""
+        return self.ledger.mu if self.private else math.inf
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon of the guarantee at ``delta``; infinite if not private."""
+        return self.ledger.epsilon(self.delta) if self.private else math.inf
+
+    @property
+    def verdict(self) -> str:
+        """The guarantee in one line."""
+        if not self.secret_noise:
+            return "NOT PRIVATE: the noise comes from a fixed seed and can be subtracted"
+        if not self.private:
+            return "NOT PRIVATE: no noise was added"
+        return f"epsilon = {self.epsilon:.4g} at delta = {self.delta:g} (mu = {self.mu:.4g})"
+
+    def to_json(self) -> str:
+        """The whole report as JSON text."""
+        values = {
+            "format": FORMAT,
+            "private": self.private,
+            "epsilon": "inf" if math.isinf(self.epsilon) else self.epsilon,
+            "delta": self.delta,
+            "mu": "inf" if math.isinf(self.mu) else self.mu,
+            "unit": self.unit,
+            "neighbouring": self.neighbouring,
+            "secret_noise": self.secret_noise,
+            "public_inputs": dict(self.public_inputs),
+            "warnings": list(self.warnings),
+            "ledger": self.ledger.to_dict(),
+        }
+        return json.dumps(values, indent=2, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read a report. Epsilon and mu are computed again from the ledger, never read."""
+        try:
+            values = json.loads(text)
+            if values["format"] != FORMAT:
+                raise DataError(f"a privacy report of format {values['format']!r}, not {FORMAT}")
+            return cls(
+                ledger=Ledger.from_dict(values["ledger"]),
+                secret_noise=values["secret_noise"] is True,
+                public_inputs=dict(values["public_inputs"]),
+                warnings=tuple(values["warnings"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"not a privacy report: {error}") from error
+
+    def __str__(self) -> str:
+        lines = [
+            self.verdict,
+            f"  unit         {self.unit}",
+            f"  neighbouring {self.neighbouring}",
+        ]
+        lines += [f"  WARNING      {warning}" for warning in self.warnings]
+        lines.append("  releases")
+        for record in self.ledger:
+            lines.append(
+                f"    {record.name}: {record.what}, {_shape(record)}; "
+                f"sensitivity {record.sensitivity:.4g} ({record.because}); "
+                f"noise {record.noise_scale:.4g}; {self._share(record)} of the budget"
+            )
+        lines.append("  public inputs")
+        lines += [f"    {name}: {value}" for name, value in self.public_inputs.items()]
+        return "\n".join(lines)
+
+    def __rich__(self) -> "RenderableType":
+        from rich.console import Group
+        from rich.panel import Panel
+        from rich.table import Table
+        from rich.text import Text
+
+        releases = Table(box=None, padding=(0, 2, 0, 0))
+        for title in ("release", "what", "shape"):
+            releases.add_column(title)
+        for title in ("sensitivity", "noise", "budget"):
+            releases.add_column(title, justify="right")
+        for record in self.ledger:
+            numbers = (f"{record.sensitivity:.4g}", f"{record.noise_scale:.4g}")
+            releases.add_row(
+                record.name, record.what, _shape(record), *numbers, self._share(record)
+            )
+        public = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+        for name, value in self.public_inputs.items():
+            public.add_row(f"[dim]{name}[/dim]", str(value))
+        return Panel(
+            Group(
+                Text(self.verdict, style="bold green" if self.private else "bold red"),
+                f"[dim]unit:[/dim] {self.unit}   [dim]neighbouring:[/dim] {self.neighbouring}",
+                *(f"[yellow]warning:[/yellow] {warning}" for warning in self.warnings),
+                "",
+                releases,
+                "",
+                "[bold]taken as public[/bold]",
+                public,
+            ),
+            title="privacy report",
+            title_align="left",
+            border_style="green" if self.private else "red",
+        )
+
+    def _share(self, record: Record) -> str:
+        total = self.ledger.mu
+        return f"{record.mu**2 / total**2:.1%}" if math.isfinite(total) else "-"
+
+
+def _shape(record: Record) -> str:
+    return " x ".join(str(size) for size in record.shape)
