@@ -53,9 +53,11 @@ def clip_rows(rows: Floats, bound: float) -> NDArray[np.float64]:
     # Dividing by the largest entry first keeps the squares of huge and tiny rows in range.
     largest = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
     unit = np.divide(rows, largest, out=np.zeros_like(rows), where=largest > 0)
-    norm = np.sqrt(np.einsum("ij,ij->i", unit, unit))[:, None] * largest
+    unit_norm = np.sqrt(np.einsum("ij,ij->i", unit, unit))[:, None]
     limit = bound * (1 - _MARGIN)
-    return rows * np.divide(limit, norm, out=np.ones_like(norm), where=norm > limit)
+    with np.errstate(over="ignore", divide="ignore"):
+        too_long = unit_norm > limit / largest
+    return np.where(too_long, unit * (limit / np.maximum(unit_norm, 1.0)), rows)
 
 
 def clip_values(values: Floats, bound: float) -> NDArray[np.float64]:

@@ -63,13 +63,18 @@ class NoiseSource:
             noise[low - first_task : high - first_task] = drawn[low - start : high - start]
         return noise
 
+    def sampling_key(self, name: str) -> int:
+        """A secret 64-bit number for choosing rows at random, unrelated to any noise."""
+        return int.from_bytes(self._derive(b"sampling", name.encode())[:8], "little")
+
     def _generator(self, stream: str, tile: int) -> np.random.Generator:
-        message = tile.to_bytes(8, "little") + stream.encode()
-        digest = hashlib.blake2b(message, key=self._key, person=b"apportion noise", digest_size=32)
-        derived = digest.digest()
+        derived = self._derive(b"noise", tile.to_bytes(8, "little") + stream.encode())
         key = int.from_bytes(derived[:16], "little")
         counter = int.from_bytes(derived[16:], "little")
         return np.random.Generator(AESCounter(key=key, counter=counter))
+
+    def _derive(self, purpose: bytes, message: bytes) -> bytes:
+        return hashlib.blake2b(message, key=self._key, person=purpose, digest_size=32).digest()
 
     def __repr__(self) -> str:
         return "NoiseSource(secret key)" if self.secret else "NoiseSource(fixed seed, NOT PRIVATE)"

@@ -1,0 +1,63 @@
+"""Apportion: user-level differentially private multi-task learning and recommendation.
+
+>>> import apportion as ap
+>>> data = ap.simulate_tasks(users=2000, tasks=20, tasks_per_user=5)
+>>> model = ap.MultiTaskRidge(epsilon=1.0, delta=1e-5).fit(data)
+>>> model.privacy.private
+True
+"""
+
+from apportion.allocation import (
+    AdaptiveWeights,
+    Allocation,
+    OptimalWeights,
+    PrivateCounts,
+    PublicCounts,
+    TailSampling,
+    UniformSampling,
+    UniformWeights,
+)
+from apportion.data import TaskData, simulate_tasks
+from apportion.privacy import (
+    PrivacyReport,
+    PrivacyTarget,
+    delta_from_epsilon,
+    epsilon_from_mu,
+    mu_from_epsilon,
+)
+from apportion.privacy.errors import (
+    ApportionError,
+    BudgetExceededError,
+    DataError,
+    NotFittedError,
+    ParameterError,
+    ReleaseError,
+)
+from apportion.tasks import MultiTaskRidge
+from apportion.version import __version__
+
+__all__ = [
+    "AdaptiveWeights",
+    "Allocation",
+    "ApportionError",
+    "BudgetExceededError",
+    "DataError",
+    "MultiTaskRidge",
+    "NotFittedError",
+    "OptimalWeights",
+    "ParameterError",
+    "PrivacyReport",
+    "PrivacyTarget",
+    "PrivateCounts",
+    "PublicCounts",
+    "ReleaseError",
+    "TailSampling",
+    "TaskData",
+    "UniformSampling",
+    "UniformWeights",
+    "__version__",
+    "delta_from_epsilon",
+    "epsilon_from_mu",
+    "mu_from_epsilon",
+    "simulate_tasks",
+]

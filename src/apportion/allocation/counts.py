@@ -1,0 +1,126 @@
+"""Task sizes n_i: released privately, or declared public."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from apportion.data import Graph
+from apportion.privacy import Curator, UserBound
+from apportion.privacy.errors import ParameterError
+
+
+class Counts(ABC):
+    """Where task sizes come from."""
+
+    share: float
+
+    @abstractmethod
+    def estimate(self, graph: Graph, curator: Curator) -> NDArray[np.float64]:
+        """Positive task sizes that may be used freely, [tasks]."""
+
+    def public_inputs(self) -> dict[str, Any]:
+        """What is taken as public, for the privacy report."""
+        return {}
+
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader of the privacy report should know."""
+        return ()
+
+
+@dataclass(frozen=True)
+class PrivateCounts(Counts):
+    """Noisy task sizes, released through the ledger before training.
+
+    Guarantee
+        mu-GDP with mu^2 = share * (total mu)^2.
+    Sensitivity
+        A user in n_j tasks adds a vector with n_j equal entries. ``"scale"``: the entries are
+        min(1, sqrt(cap / n_j)), so the norm is min(sqrt(n_j), sqrt(cap)) <= sqrt(cap). ``"sample"``: at
+        most cap entries are one, the others zero, so the norm is <= sqrt(cap).
+    Assumes public
+        share, cap, method, floor and over_estimate.
+
+    Args:
+        share: portion of the whole budget (of mu^2) that the counts may cost.
+        cap: a user in more tasks than this counts less; about the usual number of tasks per user.
+        method: ``"scale"`` (every task counted, with less weight) or ``"sample"`` (``cap`` tasks
+            chosen at random, as in the paper's code).
+        floor: counts below this many standard deviations of the noise are raised to that level.
+            Otherwise the noisiest of the small tasks would get the largest weights.
+        over_estimate: add s, the error that no count passes with 99 % probability, so that weights
+            are rather too small than too large (the paper's appendix on private counts).
+    """
+
+    share: float = 0.1
+    cap: int = 50
+    method: Literal["scale", "sample"] = "scale"
+    floor: float = 1.0
+    over_estimate: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share < 1:
+            raise ParameterError(f"share must be between 0 and 1, got {self.share!r}")
+        if not self.cap >= 1:
+            raise ParameterError(f"cap must be at least 1, got {self.cap!r}")
+        if self.method not in ("scale", "sample"):
+            raise ParameterError(f'method must be "scale" or "sample", got {self.method!r}')
+        if not self.floor >= 0:
+            raise ParameterError(f"floor must be at least 0, got {self.floor!r}")
+
+    def estimate(self, graph: Graph, curator: Curator) -> NDArray[np.float64]:
+        """Noisy counts, floored, [tasks]."""
+        if self.method == "scale":
+            parts = np.minimum(1.0, np.sqrt(self.cap / np.maximum(graph.user_sizes(), 1.0)))[graph.user]
+            what = "users per task, users of many tasks scaled down"
+        else:
+            parts = graph.sample(self.cap, curator.noise.sampling_key("counts")).astype(np.float64)
+            what = "users per task, from sampled tasks of each user"
+        # Scaled entries are rounded: a hair more than sqrt(cap) covers it.
+        bound = UserBound(math.sqrt(self.cap) * (1 + 1e-9), f"a user adds a vector of norm <= sqrt({self.cap})")
+        sums = np.bincount(graph.task, weights=parts, minlength=graph.tasks)
+        mu = curator.target.mu * math.sqrt(self.share)
+        noisy = curator.counts("counts", sums, bound, mu, what)
+        noise_scale = bound.norm / mu
+        if self.over_estimate:
+            noisy = noisy + noise_scale * float(ndtri(1 - 0.005 / graph.tasks))
+        return np.maximum(noisy, max(1.0, self.floor * noise_scale))
+
+
+@dataclass(frozen=True)
+class PublicCounts(Counts):
+    """Task sizes that are public knowledge, at no cost.
+
+    Args:
+        values: the sizes, [tasks]. None takes the exact counts of the training data and declares
+            them public: they are then not protected, and the report says so.
+    """
+
+    values: Sequence[float] | NDArray[Any] | None = None
+    share = 0.0
+
+    def estimate(self, graph: Graph, curator: Curator) -> NDArray[np.float64]:
+        """The given sizes, at least one each, [tasks]."""
+        del curator  # free: nothing is released
+        if self.values is None:
+            return np.maximum(graph.task_sizes(), 1.0)
+        sizes = np.asarray(self.values, dtype=np.float64)
+        if sizes.shape != (graph.tasks,) or not np.isfinite(sizes).all():
+            raise ParameterError(f"public counts must be {graph.tasks} finite numbers, one per task")
+        return np.maximum(sizes, 1.0)
+
+    def public_inputs(self) -> dict[str, Any]:
+        """The source of the sizes."""
+        source = "exact counts of the training data" if self.values is None else "given"
+        return {"task counts": f"{source}, declared public"}
+
+    def warnings(self) -> tuple[str, ...]:
+        """A warning if the sizes were read from the data."""
+        if self.values is not None:
+            return ()
+        return ("exact task counts were declared public: the guarantee does not cover them",)

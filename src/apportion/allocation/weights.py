@@ -1,0 +1,80 @@
+"""Task weights: every task of a user gets a part of its budget."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.allocation.base import Allocation
+from apportion.allocation.counts import Counts, PrivateCounts
+from apportion.allocation.theory import optimal_task_weights
+from apportion.data import Graph
+from apportion.privacy import UserWeights
+from apportion.privacy.errors import ParameterError
+
+
+@dataclass(frozen=True)
+class UniformWeights(Allocation):
+    """The same weight for all tasks of a user: 1 / sqrt(number of its tasks)."""
+
+    def weigh(self, graph: Graph, sizes: NDArray[np.float64], key: int) -> UserWeights:
+        """Equal weights; sizes and key play no part."""
+        del sizes, key
+        return UserWeights.normalised(graph.user, graph.task, np.ones(len(graph.task)))
+
+
+@dataclass(frozen=True)
+class AdaptiveWeights(Allocation):
+    """Weights proportional to n_i^-exponent: small tasks get more of each user's budget.
+
+    Args:
+        exponent: the paper's mu, from 0 (uniform) to 1; 1/4 is its choice for convex losses, 1/2
+            for strongly convex ones.
+        mode: ``"normalise"`` scales the weights of every user to its whole budget. ``"clip"`` is the
+            paper's formula: one scale for all users, and users above their budget are scaled down.
+        counts: where task sizes come from.
+        users: the number of users, as a public (rounded) figure; only ``"clip"`` needs it.
+        concentration: c(n) of ``"clip"``; the log of ``users`` unless given.
+
+    >>> AdaptiveWeights.for_strongly_convex().exponent
+    0.5
+    """
+
+    exponent: float = 0.5
+    mode: Literal["normalise", "clip"] = "normalise"
+    counts: Counts = field(default_factory=PrivateCounts)
+    users: int | None = None
+    concentration: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.exponent <= 1:
+            raise ParameterError(f"exponent must be between 0 and 1, got {self.exponent!r}")
+        if self.mode not in ("normalise", "clip"):
+            raise ParameterError(f'mode must be "normalise" or "clip", got {self.mode!r}')
+        if self.mode == "clip" and (self.users is None or self.users < 2):
+            raise ParameterError('mode="clip" needs users=, a public figure for their number')
+        if self.concentration is not None and not self.concentration > 0:
+            raise ParameterError(f"concentration must be positive, got {self.concentration!r}")
+
+    @classmethod
+    def for_convex(cls) -> Self:
+        """The exponent that minimises the bound for convex Lipschitz losses, 1/4."""
+        return cls(exponent=0.25)
+
+    @classmethod
+    def for_strongly_convex(cls) -> Self:
+        """The exponent that minimises the bound for strongly convex losses, 1/2."""
+        return cls(exponent=0.5)
+
+    def weigh(self, graph: Graph, sizes: NDArray[np.float64], key: int) -> UserWeights:
+        """Weights from task sizes and each user's own tasks."""
+        del key
+        if self.mode == "normalise":
+            task_weights = sizes**-self.exponent
+            return UserWeights.normalised(graph.user, graph.task, task_weights[graph.task])
+        assert self.users is not None
+        concentration = math.log(self.users) if self.concentration is None else self.concentration
+        task_weights = optimal_task_weights(sizes, self.exponent, self.users, 1 / concentration)
+        return UserWeights.clipped(graph.user, graph.task, task_weights[graph.task])

@@ -1,0 +1,68 @@
+"""The command ``apportion``. One file per sub-command; errors of a user's making end in one line."""
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from apportion.cli import demo, reproduce
+from apportion.privacy.errors import ApportionError
+from apportion.version import __version__
+
+app = typer.Typer(
+    name="apportion",
+    help="User-level differentially private multi-task learning and recommendation.",
+    epilog="First steps: [bold]apportion demo[/bold]",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("demo")(demo.demo)
+app.add_typer(reproduce.app, name="reproduce")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        Console().print(f"apportion {__version__}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the full traceback of an error.")
+    ] = False,
+) -> None:
+    del version
+    _settings["debug"] = debug
+
+
+_settings = {"debug": False}
+
+
+def main() -> None:
+    """Run the command line. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    _settings["debug"] = False
+    try:
+        app()
+    except (ApportionError, OSError) as error:
+        if _settings["debug"]:
+            raise
+        Console(stderr=True).print(f"[bold red]error:[/bold red] {_describe(error)}", highlight=False)
+        sys.exit(1)
+
+
+def _describe(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror}"
+    return str(error)

@@ -1,0 +1,254 @@
+"""Rows (user, task, features, label): reading and checking them."""
+
+import hashlib
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from apportion.data.graph import Graph, Integers
+from apportion.privacy.errors import DataError, ParameterError
+
+Catalogue = int | Sequence[Any] | NDArray[Any] | Literal["public"] | None
+
+
+class TaskData:
+    """Examples of many tasks, contributed by users who each take part in some of them.
+
+    Rows of the same (user, task) are allowed. They share the user's weight for that task equally,
+    as if they were one row with the average of their statistics, so that repeating a row changes
+    nothing and the privacy bound holds.
+
+    Args:
+        user: who contributed the row; ids of any type, [rows].
+        task: which task it belongs to; ids of any type, [rows].
+        features: one feature vector per row, [rows, d], or one per user, [users, d], with
+            ``per_user=True``; then ``user`` holds row numbers of ``features``.
+        labels: one number per row, [rows].
+        tasks: the public catalogue: the number m of tasks (ids are then 0..m-1) or a list of ids.
+            Which tasks exist must not depend on who is in the data. ``"public"`` takes the ids
+            that occur in the data and declares this list public. Without a catalogue the data can
+            only be used where no privacy is asked for.
+
+    >>> import numpy as np
+    >>> data = TaskData(
+    ...     user=["ann", "ann", "bob"], task=[0, 1, 1],
+    ...     features=np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]), labels=[1.0, 0.0, 1.0], tasks=2,
+    ... )
+    >>> data
+    TaskData(tasks=2, dimension=2)
+    """
+
+    def __init__(
+        self,
+        user: ArrayLike,
+        task: ArrayLike,
+        features: ArrayLike,
+        labels: ArrayLike,
+        *,
+        tasks: Catalogue = None,
+        per_user: bool = False,
+    ) -> None:
+        self.features = _matrix("features", features)
+        self.labels = _numbers("labels", labels)
+        self.per_user = per_user
+        user_ids, task_ids = _ids("user", user), _ids("task", task)
+        rows = len(self.labels)
+        for name, length in (("user", len(user_ids)), ("task", len(task_ids))):
+            if length != rows:
+                raise DataError(f"{name} has {length} rows and labels has {rows}; they must agree")
+        if per_user:
+            self.user = _positions("user", user_ids, len(self.features), "features has that many rows")
+            self.user_key = np.arange(len(self.features), dtype=np.uint64)
+        else:
+            if len(self.features) != rows:
+                raise DataError(
+                    f"features has {len(self.features)} rows and labels has {rows}; give one row of "
+                    "features for each, or one for each user with per_user=True"
+                )
+            distinct, self.user = np.unique(user_ids, return_inverse=True)
+            self.user_key = _keys(distinct)
+        self.catalogue_is_public = tasks is not None
+        self.catalogue_from_data = isinstance(tasks, str)
+        self.task_ids, self.task = _catalogue(tasks, task_ids)
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        user: str,
+        task: str,
+        features: Sequence[str],
+        label: str,
+        tasks: Catalogue = None,
+    ) -> Self:
+        """Read named columns of a pandas, polars or pyarrow table.
+
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"who": [1, 2], "what": [0, 0], "x": [0.1, 0.2], "y": [1.0, 0.0]})
+        >>> TaskData.from_frame(frame, user="who", task="what", features=["x"], label="y", tasks=1)
+        TaskData(tasks=1, dimension=1)
+        """
+        names = list(getattr(frame, "column_names", None) or frame.columns)
+        for name in (user, task, label, *features):
+            if name not in names:
+                raise DataError(f"there is no column {name!r}; the columns are {names}")
+        if not features:
+            raise ParameterError("features must name at least one column")
+        columns = [_numbers(name, frame[name]) for name in features]
+        return cls(
+            user=np.asarray(frame[user]),
+            task=np.asarray(frame[task]),
+            features=np.stack(columns, axis=1),
+            labels=_numbers(label, frame[label]),
+            tasks=tasks,
+        )
+
+    @property
+    def tasks(self) -> int:
+        """The number of tasks in the catalogue."""
+        return len(self.task_ids)
+
+    @property
+    def dimension(self) -> int:
+        """The length d of a feature vector."""
+        return self.features.shape[1]
+
+    @property
+    def feature_row(self) -> Integers:
+        """The row of ``features`` that belongs to each example, [rows]."""
+        return self.user if self.per_user else np.arange(len(self.labels))
+
+    @cached_property
+    def _pairs(self) -> tuple[Graph, Integers]:
+        return Graph.from_rows(self.user, self.task, self.user_key, self.tasks)
+
+    @property
+    def graph(self) -> Graph:
+        """Who takes part in what, without repetitions."""
+        return self._pairs[0]
+
+    @property
+    def pair_of_row(self) -> Integers:
+        """The pair of ``graph`` that each example belongs to, [rows]."""
+        return self._pairs[1]
+
+    def take(self, rows: NDArray[Any]) -> "TaskData":
+        """The examples at these row numbers (or where this mask is true), catalogue unchanged."""
+        part = object.__new__(TaskData)
+        part.__dict__ = {name: value for name, value in vars(self).items() if name != "_pairs"}
+        part.user, part.task, part.labels = self.user[rows], self.task[rows], self.labels[rows]
+        if not self.per_user:
+            part.features = self.features[rows]
+        return part
+
+    def split(self, test: float = 0.2, seed: int = 0) -> tuple["TaskData", "TaskData"]:
+        """Split the examples at random into a training part and a test part."""
+        if not 0 < test < 1:
+            raise ParameterError(f"test must be between 0 and 1, got {test!r}")
+        held_out = np.random.default_rng(seed).random(len(self.labels)) < test
+        return self.take(~held_out), self.take(held_out)
+
+    def __repr__(self) -> str:
+        # Public facts only: the numbers of rows and users are not.
+        return f"TaskData(tasks={self.tasks}, dimension={self.dimension})"
+
+
+def _numbers(name: str, values: Any) -> NDArray[np.float64]:
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name} must hold numbers only") from error
+    if array.ndim != 1:
+        raise DataError(f"{name} must be one-dimensional, got {array.ndim} dimensions")
+    if not (finite := np.isfinite(array)).all():
+        raise DataError(f"{name}: row {int(np.argmin(finite))} is missing or not finite")
+    return array
+
+
+def _matrix(name: str, values: Any) -> NDArray[np.float64]:
+    try:
+        array = np.ascontiguousarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name} must hold numbers only, in rows of one length") from error
+    if array.ndim != 2 or array.shape[1] == 0:
+        raise DataError(f"{name} must be two-dimensional with at least one column, got {array.shape}")
+    if not (finite := np.isfinite(array)).all():
+        row, column = divmod(int(np.argmin(finite)), array.shape[1])
+        raise DataError(f"{name}: row {row}, column {column} is missing or not finite")
+    return array
+
+
+def _ids(name: str, values: Any) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise DataError(f"{name} must be one-dimensional, got {array.ndim} dimensions")
+    if array.dtype.kind == "f":
+        if not (whole := np.isfinite(array) & (np.floor(array) == array)).all():
+            raise DataError(f"{name}: row {int(np.argmin(whole))} is missing or not a whole number")
+        return array.astype(np.int64)
+    if array.dtype.kind == "O":
+        kinds = {type(value) for value in array}
+        if len(kinds) > 1 or not kinds <= {str, bytes, int}:
+            row = next(i for i, v in enumerate(array) if type(v) not in {str, bytes, int} or type(v) is not type(array[0]))
+            raise DataError(
+                f"{name}: row {row} is missing or of another type than row 0; "
+                "ids must be all strings or all whole numbers"
+            )
+        try:
+            return np.array(array.tolist())
+        except OverflowError as error:
+            raise DataError(f"{name}: an id does not fit into 64 bits; use strings") from error
+    if array.dtype.kind not in "iuSUTb":
+        raise DataError(f"{name} must hold strings or whole numbers, got {array.dtype}")
+    return array
+
+
+def _positions(name: str, values: NDArray[Any], size: int, why: str) -> Integers:
+    if values.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    if values.dtype.kind not in "iu":
+        raise DataError(f"{name} must hold whole numbers from 0 to {size - 1}: {why}")
+    inside = (values >= 0) & (values < size)
+    if not inside.all():
+        row = int(np.argmin(inside))
+        raise DataError(f"{name}: row {row} is not between 0 and {size - 1}: {why}")
+    return values.astype(np.int64)
+
+
+def _catalogue(tasks: Catalogue, values: NDArray[Any]) -> tuple[NDArray[Any], Integers]:
+    """The catalogue's ids [tasks], and the position in it of each row's task [rows]."""
+    if isinstance(tasks, str) and tasks != "public":
+        raise ParameterError(f'tasks must be a number, a list of ids or "public", got {tasks!r}')
+    if tasks is None or isinstance(tasks, str):
+        ids, positions = np.unique(values, return_inverse=True)
+        return ids, positions
+    if isinstance(tasks, (int, np.integer)):
+        if isinstance(tasks, bool) or tasks < 1:
+            raise ParameterError(f"tasks must be at least 1, got {tasks!r}")
+        why = f"the catalogue has {tasks} tasks"
+        return np.arange(tasks), _positions("task", values, int(tasks), why)
+    ids = _ids("tasks", tasks)
+    order = np.argsort(ids, kind="stable")
+    if (ids[order][1:] == ids[order][:-1]).any():
+        raise ParameterError("tasks names the same task twice")
+    if values.size == 0:
+        return ids, np.zeros(0, dtype=np.int64)
+    if (ids.dtype.kind in "SUT") != (values.dtype.kind in "SUT"):
+        raise DataError("task and tasks must both hold strings or both hold whole numbers")
+    found = np.minimum(np.searchsorted(ids, values, sorter=order), len(ids) - 1)
+    positions = order[found]
+    if not (known := ids[positions] == values).all():
+        raise DataError(f"task: row {int(np.argmin(known))} is not in the catalogue given as tasks")
+    return ids, positions
+
+
+def _keys(ids: NDArray[Any]) -> NDArray[np.uint64]:
+    """A number for each id that depends on nothing but the id."""
+    if ids.dtype.kind in "iub":
+        return ids.astype(np.int64).view(np.uint64) if ids.dtype.kind != "u" else ids.astype(np.uint64)
+    digests = [hashlib.blake2b(str(value).encode(), digest_size=8).digest() for value in ids]
+    return np.frombuffer(b"".join(digests), dtype=np.uint64)

@@ -1,0 +1,59 @@
+"""Tables and figures on disk: written whole or not at all."""
+
+import csv
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from matplotlib.figure import Figure
+
+STYLE = {
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "font.size": 10,
+    "svg.hashsalt": "apportion",
+    "svg.fonttype": "none",
+}
+
+
+def write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows with the same columns as CSV."""
+
+    def write(file: IO[str]) -> None:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+    _replace(path, "w", write)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write text."""
+    _replace(path, "w", lambda file: file.write(text))
+
+
+def write_figure(path: Path, figure: Figure) -> None:
+    """Write a figure in the format that the path's ending names."""
+    kind = path.suffix.removeprefix(".")
+    metadata = {"Date": None} if kind == "svg" else {}
+    _replace(
+        path,
+        "wb",
+        lambda file: figure.savefig(
+            file, format=kind, dpi=150, bbox_inches="tight", metadata=metadata
+        ),
+    )
+
+
+def _replace(path: Path, mode: str, write: Callable[[Any], object]) -> None:
+    """Write next to the path and move over it, so that an interrupted write leaves no half file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    newline = "" if mode == "w" else None
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".writing-") as folder:
+        temporary = Path(folder) / path.name
+        with temporary.open(mode, newline=newline) as file:
+            write(file)
+        temporary.replace(path)

@@ -1,0 +1,175 @@
+"""The paper's synthetic experiment: error against the weight exponent, for several epsilons and skews.
+
+One hundred linear regression tasks of dimension five, ten thousand users of twenty tasks each on
+average, task sizes from a power law, exact counts declared public as in the paper, 80/20 split. The
+regularisation follows from the noise level alone, so nothing is tuned on any data.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from apportion.allocation import AdaptiveWeights, PublicCounts
+from apportion.data import simulate_tasks
+from apportion.studies.metrics import rmse, rmse_by_size
+from apportion.studies.output import STYLE, write_figure, write_table
+from apportion.tasks import MultiTaskRidge
+
+EPSILONS = (0.5, 1.0, 2.0, 5.0, 10.0)
+EXPONENTS = tuple(step / 8 for step in range(9))
+SKEWS = (1.0, 2.0)
+DELTA = 1e-5
+BUCKETS = 5
+
+
+@dataclass(frozen=True)
+class Synthetic:
+    """Settings of the study.
+
+    Args:
+        epsilons, exponents, skews: the grid.
+        seeds: repetitions, each with its own data, split and noise.
+        users: how many to simulate.
+    """
+
+    epsilons: Sequence[float] = EPSILONS
+    exponents: Sequence[float] = EXPONENTS
+    skews: Sequence[float] = SKEWS
+    seeds: int = 10
+    users: int = 10_000
+
+    @property
+    def fits(self) -> int:
+        """The number of models to train."""
+        return len(self.epsilons) * len(self.exponents) * len(self.skews) * self.seeds
+
+    def run(self, on_fit: Callable[[], None] = lambda: None) -> list[dict[str, Any]]:
+        """One row per trained model; ``on_fit`` is called after each."""
+        rows = []
+        for skew, seed in product(self.skews, range(self.seeds)):
+            data = simulate_tasks(users=self.users, skew=skew, seed=seed)
+            train, test = data.split(test=0.2, seed=seed)
+            sizes = train.graph.task_sizes()
+            for epsilon, exponent in product(self.epsilons, self.exponents):
+                model = MultiTaskRidge(
+                    epsilon=epsilon,
+                    delta=DELTA,
+                    allocation=AdaptiveWeights(exponent, counts=PublicCounts()),
+                    noise_seed=seed,
+                ).fit(train)
+                errors = rmse_by_size(model, test, sizes, BUCKETS)
+                rows.append(
+                    {
+                        "skew": skew,
+                        "epsilon": epsilon,
+                        "exponent": exponent,
+                        "seed": seed,
+                        "rmse": rmse(model, test),
+                        **{f"rmse_bucket_{b}": error for b, error in enumerate(errors)},
+                    }
+                )
+                on_fit()
+        return rows
+
+
+def summarise(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row per (skew, epsilon, exponent): mean RMSE and its standard error over seeds.
+
+    ``excess`` is the error relative to exponent 1/2 (or the nearest to it) on the same seed, so that
+    what all models of a seed have in common cancels.
+    """
+    errors: dict[tuple[float, float, float], list[float]] = {}
+    for row in rows:
+        key = (row["skew"], row["epsilon"], row["exponent"])
+        errors.setdefault(key, []).append(row["rmse"])
+    reference = min({key[2] for key in errors}, key=lambda exponent: abs(exponent - 0.5))
+    summary = []
+    for skew, epsilon, exponent in sorted(errors):
+        here = np.array(errors[skew, epsilon, exponent])
+        ratio = here / np.array(errors[skew, epsilon, reference]) - 1
+        summary.append(
+            {
+                "skew": skew,
+                "epsilon": epsilon,
+                "exponent": exponent,
+                "rmse": float(here.mean()),
+                "rmse_error": _standard_error(here),
+                "excess": float(ratio.mean()),
+                "excess_error": _standard_error(ratio),
+            }
+        )
+    return summary
+
+
+def _standard_error(values: NDArray[np.float64]) -> float:
+    return float(values.std(ddof=1) / len(values) ** 0.5) if len(values) > 1 else 0.0
+
+
+def write(rows: Sequence[dict[str, Any]], study: Synthetic, folder: Path) -> list[Path]:
+    """Write the table and the figures; return their paths."""
+    table = folder / "synthetic.csv"
+    errors = folder / "synthetic.png"
+    sizes = folder / "task-sizes.png"
+    write_table(table, rows)
+    write_figure(errors, error_figure(rows))
+    write_figure(sizes, size_figure(study))
+    return [table, errors, sizes]
+
+
+def error_figure(rows: Sequence[dict[str, Any]]) -> Figure:
+    """RMSE against the exponent (above) and relative to exponent 1/2 (below), a line per epsilon."""
+    summary = summarise(rows)
+    skews = sorted({row["skew"] for row in rows})
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(5 * len(skews), 7))
+        panels = figure.subplots(2, len(skews), sharex=True, sharey="row", squeeze=False)
+        for (top, bottom), skew in zip(panels.T, skews, strict=True):
+            here = [entry for entry in summary if entry["skew"] == skew]
+            _draw_lines(top, here, "rmse", 1.0)
+            _draw_lines(bottom, here, "excess", 100.0)
+            top.set_yscale("log")
+            top.set_title(f"skew a = {skew:g}")
+            bottom.set_xlabel("weight exponent (0 = uniform)")
+        panels[0, 0].set_ylabel("test RMSE")
+        panels[1, 0].set_ylabel("above exponent 1/2, %")
+        panels[0, -1].legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
+    return figure
+
+
+def _draw_lines(axes: Any, summary: Sequence[dict[str, Any]], column: str, scale: float) -> None:
+    epsilons = sorted({entry["epsilon"] for entry in summary})
+    for number, epsilon in enumerate(epsilons):
+        points = [entry for entry in summary if entry["epsilon"] == epsilon]
+        axes.errorbar(
+            [entry["exponent"] for entry in points],
+            [scale * entry[column] for entry in points],
+            [scale * entry[f"{column}_error"] for entry in points],
+            marker="o",
+            ms=4,
+            capsize=2,
+            color=matplotlib.colormaps["viridis"](0.9 * number / max(1, len(epsilons) - 1)),
+            label=f"epsilon = {epsilon:g}",
+        )
+    axes.axvline(0.5, color="grey", lw=1, ls=":", zorder=0)
+
+
+def size_figure(study: Synthetic) -> Figure:
+    """The task sizes of each skew, sorted."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(5, 3.5))
+        axes = figure.subplots()
+        for skew in study.skews:
+            sizes = simulate_tasks(users=study.users, skew=skew, seed=0).graph.task_sizes()
+            axes.plot(np.sort(sizes)[::-1], label=f"a = {skew:g}", drawstyle="steps-mid")
+        axes.set_yscale("log")
+        axes.set_xlabel("task, by size")
+        axes.set_ylabel("users")
+        axes.legend(frameon=False)
+    return figure

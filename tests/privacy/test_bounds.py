@@ -1,0 +1,121 @@
+"""The bounds hold exactly, in rational arithmetic, for whatever comes in."""
+
+from collections import defaultdict
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import apportion as ap
+from apportion.privacy import UserWeights, clip_rows, clip_values
+from apportion.privacy.bounds import UserBound
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+bounds = st.floats(1e-100, 1e100)
+
+
+def norm_squared(values: np.ndarray) -> Fraction:  # type: ignore[type-arg]
+    return sum((Fraction(float(value)) ** 2 for value in values), Fraction(0))
+
+
+@given(hnp.arrays(np.float64, st.tuples(st.integers(0, 4), st.integers(1, 5)), elements=finite), bounds)
+def test_clipped_rows_are_within_the_bound(rows: np.ndarray, bound: float) -> None:  # type: ignore[type-arg]
+    for row in clip_rows(rows, bound):
+        assert norm_squared(row) <= Fraction(bound) ** 2
+
+
+def test_short_rows_stay_and_long_rows_keep_their_direction() -> None:
+    rows = np.array([[0.3, 0.4], [30.0, 40.0], [0.0, 0.0]])
+    np.testing.assert_allclose(clip_rows(rows, 1.0), [[0.3, 0.4], [0.6, 0.8], [0.0, 0.0]], rtol=1e-8)
+
+
+@given(hnp.arrays(np.float64, 5, elements=finite), bounds)
+def test_clipped_values_are_within_the_bound(values: np.ndarray, bound: float) -> None:  # type: ignore[type-arg]
+    assert (np.abs(clip_values(values, bound)) <= bound).all()
+
+
+@pytest.mark.parametrize("bound", [0, -1.0, np.nan, np.inf, "1", None, True])
+def test_bad_bounds(bound: float) -> None:
+    with pytest.raises(ap.ParameterError, match="bound must be"):
+        clip_rows(np.ones((1, 1)), bound)
+    with pytest.raises(ap.ParameterError, match="bound must be"):
+        clip_values(np.ones(1), bound)
+
+
+@st.composite
+def weighted_pairs(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+    pairs = sorted(draw(st.sets(st.tuples(st.integers(0, 6), st.integers(0, 9)), max_size=40)))
+    size = len(pairs)
+    raw = draw(hnp.arrays(np.float64, size, elements=st.floats(0, 1e300)))
+    array = np.array(pairs, dtype=np.int64).reshape(size, 2)
+    return array[:, 0], array[:, 1], raw
+
+
+def spent(weights: UserWeights) -> dict[int, Fraction]:
+    total: dict[int, Fraction] = defaultdict(Fraction)
+    for user, value in zip(weights.user, weights.values, strict=True):
+        total[int(user)] += Fraction(float(value)) ** 2
+    return total
+
+
+@given(weighted_pairs())
+def test_no_user_passes_its_budget(pairs: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:  # type: ignore[type-arg]
+    for make in (UserWeights.normalised, UserWeights.clipped):
+        assert all(total <= 1 for total in spent(make(*pairs)).values())
+
+
+@given(weighted_pairs())
+def test_normalising_spends_the_whole_budget(pairs: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:  # type: ignore[type-arg]
+    user, _, raw = pairs
+    for who, total in spent(UserWeights.normalised(*pairs)).items():
+        if raw[user == who].max() > 0:
+            assert total > 1 - 1e-8
+
+
+def test_clipping_leaves_users_below_their_budget_alone() -> None:
+    user, task = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
+    weights = UserWeights.clipped(user, task, np.array([0.3, 0.4, 3.0, 4.0]))
+    np.testing.assert_allclose(weights.values, [0.3, 0.4, 0.6, 0.8], rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("user", "task", "raw"),
+    [
+        ([0, 0], [1, 1], [0.5, 0.5]),  # a repeated pair
+        ([1, 0], [0, 0], [0.5, 0.5]),  # not sorted: a repetition could hide
+        ([0, 0], [1, 0], [0.5, 0.5]),
+        ([0], [0], [np.nan]),
+        ([0], [0], [np.inf]),
+        ([0], [0], [-1.0]),
+        ([0], [0, 1], [1.0]),
+    ],
+)
+def test_refused_weights(user: list[int], task: list[int], raw: list[float]) -> None:
+    for make in (UserWeights.normalised, UserWeights.clipped, UserWeights):
+        with pytest.raises(ap.ReleaseError):
+            make(np.array(user), np.array(task), np.array(raw))
+
+
+def test_weights_over_budget_cannot_be_made() -> None:
+    with pytest.raises(ap.ReleaseError, match="pass its budget"):
+        UserWeights(np.array([0, 0]), np.array([0, 1]), np.array([0.8, 0.8]))
+
+
+def test_repeated_rows_share_their_pair() -> None:
+    weights = UserWeights.normalised(np.array([0, 0]), np.array([0, 1]), np.array([3.0, 4.0]))
+    np.testing.assert_allclose(weights.per_row(np.array([0, 1, 0, 0, 0])), [0.15, 0.8, 0.15, 0.15, 0.15])
+
+
+def test_no_privacy_means_no_bound() -> None:
+    weights = UserWeights.unbounded(np.array([0, 0]), np.array([0, 1]))
+    assert weights.bound(1.0, "x").norm == np.inf
+    assert UserWeights.normalised(weights.user, weights.task, weights.values).bound(1.0, "x").norm == 1.0
+
+
+@pytest.mark.parametrize("norm", [-1.0, np.nan])
+def test_impossible_user_bounds(norm: float) -> None:
+    with pytest.raises(ap.ParameterError):
+        UserBound(norm, "because")

@@ -1,0 +1,71 @@
+"""The privacy report, as text, rich and JSON."""
+
+import io
+import json
+import math
+from collections.abc import Callable
+
+import pytest
+from rich.console import Console
+
+import apportion as ap
+from apportion.privacy import Ledger, PrivacyReport, PrivacyTarget, Record
+
+
+def report(epsilon: float = 1.0, noise: float = 5.0, secret: bool = True) -> PrivacyReport:
+    ledger = Ledger(PrivacyTarget(epsilon, 1e-5))
+    ledger.append(Record("counts", "users per task", (7, 1), 1.0, "one task per user", noise))
+    return PrivacyReport(ledger, secret, {"catalogue": "7 tasks"}, ("mind the gap",))
+
+
+def rendered(value: PrivacyReport) -> str:
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(value)
+    return console.export_text()
+
+
+@pytest.mark.parametrize("show", [str, rendered])
+def test_people_see_everything_that_matters(show: Callable[[PrivacyReport], str]) -> None:
+    text = show(report())
+    for piece in (
+        f"epsilon = {report().epsilon:.4g} at delta = 1e-05",
+        "one user, with all of its rows",
+        "add or remove one user",
+        "counts",
+        "users per task",
+        "7 x 1",
+        "catalogue",
+        "7 tasks",
+        "mind the gap",
+    ):
+        assert piece in text
+
+
+@pytest.mark.parametrize("show", [str, rendered])
+@pytest.mark.parametrize("bad", [report(math.inf, 0.0), report(secret=False)])
+def test_not_private_is_in_capitals_and_no_epsilon_is_claimed(
+    show: Callable[[PrivacyReport], str], bad: PrivacyReport
+) -> None:
+    assert "NOT PRIVATE" in show(bad)
+    assert "epsilon =" not in show(bad)
+    assert bad.epsilon == bad.mu == math.inf
+    assert not bad.private
+
+
+@pytest.mark.parametrize("original", [report(), report(math.inf, 0.0), report(secret=False)])
+def test_json_round_trip(original: PrivacyReport) -> None:
+    again = PrivacyReport.from_json(original.to_json())
+    assert str(again) == str(original)
+    assert again.to_json() == original.to_json()
+
+
+def test_a_forged_epsilon_is_not_believed() -> None:
+    values = json.loads(report().to_json())
+    values["epsilon"] = 0.001
+    assert PrivacyReport.from_json(json.dumps(values)).epsilon == report().epsilon
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 99}', "null"])
+def test_damaged_json(text: str) -> None:
+    with pytest.raises(ap.DataError):
+        PrivacyReport.from_json(text)
