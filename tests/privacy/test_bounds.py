@@ -17,23 +17,27 @@ finite = st.floats(allow_nan=False, allow_infinity=False)
 bounds = st.floats(1e-100, 1e100)
 
 
-def norm_squared(values: np.ndarray) -> Fraction:  # type: ignore[type-arg]
+def norm_squared(values: np.ndarray) -> Fraction:
     return sum((Fraction(float(value)) ** 2 for value in values), Fraction(0))
 
 
-@given(hnp.arrays(np.float64, st.tuples(st.integers(0, 4), st.integers(1, 5)), elements=finite), bounds)
-def test_clipped_rows_are_within_the_bound(rows: np.ndarray, bound: float) -> None:  # type: ignore[type-arg]
+@given(
+    hnp.arrays(np.float64, st.tuples(st.integers(0, 4), st.integers(1, 5)), elements=finite), bounds
+)
+def test_clipped_rows_are_within_the_bound(rows: np.ndarray, bound: float) -> None:
     for row in clip_rows(rows, bound):
         assert norm_squared(row) <= Fraction(bound) ** 2
 
 
 def test_short_rows_stay_and_long_rows_keep_their_direction() -> None:
     rows = np.array([[0.3, 0.4], [30.0, 40.0], [0.0, 0.0]])
-    np.testing.assert_allclose(clip_rows(rows, 1.0), [[0.3, 0.4], [0.6, 0.8], [0.0, 0.0]], rtol=1e-8)
+    np.testing.assert_allclose(
+        clip_rows(rows, 1.0), [[0.3, 0.4], [0.6, 0.8], [0.0, 0.0]], rtol=1e-8
+    )
 
 
 @given(hnp.arrays(np.float64, 5, elements=finite), bounds)
-def test_clipped_values_are_within_the_bound(values: np.ndarray, bound: float) -> None:  # type: ignore[type-arg]
+def test_clipped_values_are_within_the_bound(values: np.ndarray, bound: float) -> None:
     assert (np.abs(clip_values(values, bound)) <= bound).all()
 
 
@@ -46,7 +50,7 @@ def test_bad_bounds(bound: float) -> None:
 
 
 @st.composite
-def weighted_pairs(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+def weighted_pairs(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     pairs = sorted(draw(st.sets(st.tuples(st.integers(0, 6), st.integers(0, 9)), max_size=40)))
     size = len(pairs)
     raw = draw(hnp.arrays(np.float64, size, elements=st.floats(0, 1e300)))
@@ -62,13 +66,15 @@ def spent(weights: UserWeights) -> dict[int, Fraction]:
 
 
 @given(weighted_pairs())
-def test_no_user_passes_its_budget(pairs: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:  # type: ignore[type-arg]
+def test_no_user_passes_its_budget(pairs: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
     for make in (UserWeights.normalised, UserWeights.clipped):
         assert all(total <= 1 for total in spent(make(*pairs)).values())
 
 
 @given(weighted_pairs())
-def test_normalising_spends_the_whole_budget(pairs: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:  # type: ignore[type-arg]
+def test_normalising_spends_the_whole_budget(
+    pairs: tuple[np.ndarray, np.ndarray, np.ndarray],
+) -> None:
     user, _, raw = pairs
     for who, total in spent(UserWeights.normalised(*pairs)).items():
         if raw[user == who].max() > 0:
@@ -106,13 +112,18 @@ def test_weights_over_budget_cannot_be_made() -> None:
 
 def test_repeated_rows_share_their_pair() -> None:
     weights = UserWeights.normalised(np.array([0, 0]), np.array([0, 1]), np.array([3.0, 4.0]))
-    np.testing.assert_allclose(weights.per_row(np.array([0, 1, 0, 0, 0])), [0.15, 0.8, 0.15, 0.15, 0.15])
+    np.testing.assert_allclose(
+        weights.per_row(np.array([0, 1, 0, 0, 0])), [0.15, 0.8, 0.15, 0.15, 0.15]
+    )
 
 
 def test_no_privacy_means_no_bound() -> None:
     weights = UserWeights.unbounded(np.array([0, 0]), np.array([0, 1]))
     assert weights.bound(1.0, "x").norm == np.inf
-    assert UserWeights.normalised(weights.user, weights.task, weights.values).bound(1.0, "x").norm == 1.0
+    assert (
+        UserWeights.normalised(weights.user, weights.task, weights.values).bound(1.0, "x").norm
+        == 1.0
+    )
 
 
 @pytest.mark.parametrize("norm", [-1.0, np.nan])

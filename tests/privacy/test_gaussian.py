@@ -26,7 +26,9 @@ def reference_delta(epsilon: float, mu: float) -> mpmath.mpf:
 def reference_mu(epsilon: float, delta: float, start: float) -> float:
     with mpmath.workdps(60):
         target = mpmath.log(mpmath.mpf(delta))
-        return float(mpmath.findroot(lambda m: mpmath.log(reference_delta(epsilon, m)) - target, start))
+        return float(
+            mpmath.findroot(lambda m: mpmath.log(reference_delta(epsilon, m)) - target, start)
+        )
 
 
 @pytest.mark.parametrize(("epsilon", "mu"), [(1.0, 0.2681), (5.0, 1.1212), (20.0, 3.4478)])
@@ -49,7 +51,9 @@ def test_mu_is_exact_and_never_too_large(epsilon: float, delta: float) -> None:
 @pytest.mark.parametrize(("epsilon", "delta"), GRID)
 def test_delta_is_exact(epsilon: float, delta: float) -> None:
     mu = mu_from_epsilon(epsilon, delta)
-    assert delta_from_epsilon(epsilon, mu) == pytest.approx(float(reference_delta(epsilon, mu)), rel=1e-12)
+    assert delta_from_epsilon(epsilon, mu) == pytest.approx(
+        float(reference_delta(epsilon, mu)), rel=1e-12
+    )
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), GRID)
@@ -59,12 +63,18 @@ def test_epsilon_reads_back_below_its_target(epsilon: float, delta: float) -> No
     assert back == pytest.approx(epsilon, rel=1e-9)
 
 
-@pytest.mark.parametrize(("epsilon", "mu"), [(0.0, 1e-8), (0.0, 30.0), (1e-9, 1e-9), (1e3, 60.0), (50.0, 0.9)])
+@pytest.mark.parametrize(
+    ("epsilon", "mu"), [(0.0, 1e-8), (0.0, 30.0), (1e-9, 1e-9), (1e3, 60.0), (50.0, 0.9)]
+)
 def test_delta_far_from_the_usual_range(epsilon: float, mu: float) -> None:
-    assert delta_from_epsilon(epsilon, mu) == pytest.approx(float(reference_delta(epsilon, mu)), rel=1e-11)
+    assert delta_from_epsilon(epsilon, mu) == pytest.approx(
+        float(reference_delta(epsilon, mu)), rel=1e-11
+    )
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-6), (1.0, 1e-5), (5.0, 1e-5), (20.0, 1e-8)])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(0.1, 1e-6), (1.0, 1e-5), (5.0, 1e-5), (20.0, 1e-8)]
+)
 def test_agrees_with_dp_accounting_sigma(epsilon: float, delta: float) -> None:
     theirs = dp_accounting.get_sigma_gaussian(epsilon, delta)
     assert 1 / mu_from_epsilon(epsilon, delta) == pytest.approx(theirs, rel=1e-6)

@@ -80,7 +80,8 @@ def test_records_are_frozen_and_the_list_is_a_copy(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sensitivity", "noise"), [(0.0, 1.0), (-1.0, 1.0), (math.nan, 1.0), (1.0, -1.0), (1.0, math.nan), (1.0, math.inf)]
+    ("sensitivity", "noise"),
+    [(0.0, 1.0), (-1.0, 1.0), (math.nan, 1.0), (1.0, -1.0), (1.0, math.nan), (1.0, math.inf)],
 )
 def test_impossible_records(sensitivity: float, noise: float) -> None:
     with pytest.raises(ap.ParameterError):
@@ -110,7 +111,14 @@ def test_damaged_json(ledger: Ledger, damage: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"noise_scale": "x"}, {"noise_scale": None}, {"shape": 3}, {"extra": 1}, {"sensitivity": "nan"}]
+    "change",
+    [
+        {"noise_scale": "x"},
+        {"noise_scale": None},
+        {"shape": 3},
+        {"extra": 1},
+        {"sensitivity": "nan"},
+    ],
 )
 def test_damaged_records(ledger: Ledger, change: dict[str, object]) -> None:
     values = json.loads(ledger.to_json())

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ def test_the_generator_is_aes_128_in_counter_mode() -> None:
 def test_blocks_of_any_size_in_any_order_give_the_same_bytes(cuts: list[int]) -> None:
     edges = sorted({0, TASKS, *cuts})
     noise = np.empty_like(WHOLE)
-    for start, stop in reversed(list(zip(edges, edges[1:], strict=False))):
+    for start, stop in reversed(list(pairwise(edges))):
         noise[start:stop] = SOURCE.standard_normal("sums", start, stop - start, WIDTH)
     np.testing.assert_array_equal(noise, WHOLE)
 
@@ -65,7 +66,10 @@ def test_it_is_standard_normal_and_uncorrelated() -> None:
 
 def test_sampling_keys_are_secret_and_distinct() -> None:
     assert SOURCE.sampling_key("a") == NoiseSource(bytes(range(32))).sampling_key("a")
-    assert len({SOURCE.sampling_key("a"), SOURCE.sampling_key("b"), NoiseSource().sampling_key("a")}) == 3
+    assert (
+        len({SOURCE.sampling_key("a"), SOURCE.sampling_key("b"), NoiseSource().sampling_key("a")})
+        == 3
+    )
 
 
 def test_the_key_does_not_leak() -> None:

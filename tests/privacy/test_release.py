@@ -33,7 +33,11 @@ def test_symmetric_noise_is_spherical_in_the_frobenius_norm() -> None:
     noisy = desk.symmetric("A", np.zeros((4000, 6)), BOUND, 0.2)
     scale = next(iter(desk.ledger)).noise_scale
     matrices = unpack(noisy, 3)
-    for direction in (np.diag([1.0, 0, 0]), np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0.0]]), np.ones((3, 3))):
+    for direction in (
+        np.diag([1.0, 0, 0]),
+        np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0.0]]),
+        np.ones((3, 3)),
+    ):
         unit = direction / np.linalg.norm(direction)
         along = np.einsum("tij,ij->t", matrices, unit)
         ratio = np.sum(along**2) / scale**2
@@ -69,7 +73,10 @@ def test_blocks_in_any_order_give_what_one_block_gives() -> None:
     A, b = rng.normal(size=(200, 3)), rng.normal(size=(200, 2))
     whole = curator().open("both", parts(), 200, 0.2).feed(0, A, b)
     release = curator().open("both", parts(), 200, 0.2)
-    pieces = {start: release.feed(start, A[start:stop], b[start:stop]) for start, stop in [(130, 200), (0, 1), (1, 130)]}
+    pieces = {
+        start: release.feed(start, A[start:stop], b[start:stop])
+        for start, stop in [(130, 200), (0, 1), (1, 130)]
+    }
     assert release.complete
     for part in range(2):
         joined = np.concatenate([pieces[start][part] for start in sorted(pieces)])
@@ -94,7 +101,7 @@ def test_a_task_is_released_once() -> None:
         (0, np.full((2, 3), np.nan), np.zeros((2, 2))),
     ],
 )
-def test_impossible_blocks(first: int, A: np.ndarray, b: np.ndarray) -> None:  # type: ignore[type-arg]
+def test_impossible_blocks(first: int, A: np.ndarray, b: np.ndarray) -> None:
     release = curator().open("both", parts(), 10, 0.2)
     with pytest.raises(ap.ReleaseError):
         release.feed(first, A, b)

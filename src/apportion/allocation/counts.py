@@ -76,14 +76,18 @@ class PrivateCounts(Counts):
     def estimate(self, graph: Graph, curator: Curator) -> NDArray[np.float64]:
         """Noisy counts, floored, [tasks]."""
         if self.method == "scale":
-            parts = np.minimum(1.0, np.sqrt(self.cap / np.maximum(graph.user_sizes(), 1.0)))[graph.user]
+            parts = np.minimum(1.0, np.sqrt(self.cap / np.maximum(graph.user_sizes(), 1.0)))[
+                graph.user
+            ]
             what = "users per task, users of many tasks scaled down"
         else:
             parts = graph.sample(self.cap, curator.noise.sampling_key("counts")).astype(np.float64)
             what = "users per task, from sampled tasks of each user"
         # Scaled entries are rounded: a hair more than sqrt(cap) covers it.
-        bound = UserBound(math.sqrt(self.cap) * (1 + 1e-9), f"a user adds a vector of norm <= sqrt({self.cap})")
-        sums = np.bincount(graph.task, weights=parts, minlength=graph.tasks)
+        bound = UserBound(
+            math.sqrt(self.cap) * (1 + 1e-9), f"a user adds a vector of norm <= sqrt({self.cap})"
+        )
+        sums = np.bincount(graph.task, weights=parts, minlength=graph.tasks).astype(np.float64)
         mu = curator.target.mu * math.sqrt(self.share)
         noisy = curator.counts("counts", sums, bound, mu, what)
         noise_scale = bound.norm / mu
@@ -111,7 +115,9 @@ class PublicCounts(Counts):
             return np.maximum(graph.task_sizes(), 1.0)
         sizes = np.asarray(self.values, dtype=np.float64)
         if sizes.shape != (graph.tasks,) or not np.isfinite(sizes).all():
-            raise ParameterError(f"public counts must be {graph.tasks} finite numbers, one per task")
+            raise ParameterError(
+                f"public counts must be {graph.tasks} finite numbers, one per task"
+            )
         return np.maximum(sizes, 1.0)
 
     def public_inputs(self) -> dict[str, Any]:

@@ -26,7 +26,7 @@ def optimal_task_weights(
     weights, exponent (1 + gamma) / 4 minimises sum_i 1 / (omega_i^2 n_i^gamma).
 
     >>> weights = optimal_task_weights(np.array([100.0, 400.0]), 0.5, users=1000)
-    >>> float(np.sum(np.array([100.0, 400.0]) / 1000 * weights**2))
+    >>> round(float(np.sum(np.array([100.0, 400.0]) / 1000 * weights**2)), 9)
     1.0
     """
     sizes = np.asarray(sizes, dtype=np.float64)

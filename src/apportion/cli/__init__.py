@@ -53,11 +53,13 @@ def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
     _settings["debug"] = False
     try:
-        app()
+        app(prog_name="apportion")
     except (ApportionError, OSError) as error:
         if _settings["debug"]:
             raise
-        Console(stderr=True).print(f"[bold red]error:[/bold red] {_describe(error)}", highlight=False)
+        Console(stderr=True).print(
+            f"[bold red]error:[/bold red] {_describe(error)}", highlight=False
+        )
         sys.exit(1)
 
 

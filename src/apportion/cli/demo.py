@@ -60,7 +60,9 @@ def _table(result: "DemoResult") -> Table:
     for name, size, uniform, adaptive in zip(
         names, result.bucket_sizes, *result.by_size.values(), strict=True
     ):
-        table.add_row(name, f"{size:,.0f}", f"{uniform:.3f}", f"{adaptive:.3f}", _change(uniform, adaptive))
+        table.add_row(
+            name, f"{size:,.0f}", f"{uniform:.3f}", f"{adaptive:.3f}", _change(uniform, adaptive)
+        )
     table.add_section()
     uniform, adaptive = result.overall.values()
     table.add_row("all", "", f"{uniform:.3f}", f"{adaptive:.3f}", _change(uniform, adaptive))

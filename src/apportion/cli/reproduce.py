@@ -20,7 +20,9 @@ from apportion.cli.demo import RESULTS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-app = typer.Typer(help="Run the paper's experiments: a table and figures each.", no_args_is_help=True)
+app = typer.Typer(
+    help="Run the paper's experiments: a table and figures each.", no_args_is_help=True
+)
 
 
 @app.callback()
@@ -81,7 +83,7 @@ def _tables(summary: "Sequence[dict[str, Any]]") -> list[Table]:
         here = {(e["exponent"], e["epsilon"]): e for e in summary if e["skew"] == skew}
         exponents = sorted({exponent for exponent, _ in here})
         epsilons = sorted({epsilon for _, epsilon in here})
-        best = {e: min(exponents, key=lambda x: here[x, e]["rmse"]) for e in epsilons}  # noqa: B023
+        best = {e: min(exponents, key=lambda x: here[x, e]["rmse"]) for e in epsilons}
         table = Table(title=f"test RMSE, skew a = {skew:g} (*: best)", title_justify="left")
         table.add_column("exponent", justify="right")
         for epsilon in epsilons:

@@ -27,7 +27,9 @@ def simulate_tasks(
     TaskData(tasks=4, dimension=5)
     """
     if not 0 < tasks_per_user < tasks:
-        raise ParameterError(f"tasks_per_user must be between 0 and {tasks}, got {tasks_per_user!r}")
+        raise ParameterError(
+            f"tasks_per_user must be between 0 and {tasks}, got {tasks_per_user!r}"
+        )
     if not skew > 0:
         raise ParameterError(f"skew must be positive, got {skew!r}")
     rng = np.random.default_rng(seed)
@@ -44,4 +46,5 @@ def simulate_tasks(
 
 
 def _unit_ball(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    return rows / np.maximum(1.0, np.linalg.norm(rows, axis=1, keepdims=True))
+    norm = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows / np.maximum(1.0, norm))

@@ -60,7 +60,9 @@ class TaskData:
             if length != rows:
                 raise DataError(f"{name} has {length} rows and labels has {rows}; they must agree")
         if per_user:
-            self.user = _positions("user", user_ids, len(self.features), "features has that many rows")
+            self.user = _positions(
+                "user", user_ids, len(self.features), "features has that many rows"
+            )
             self.user_key = np.arange(len(self.features), dtype=np.uint64)
         else:
             if len(self.features) != rows:
@@ -115,7 +117,7 @@ class TaskData:
     @property
     def dimension(self) -> int:
         """The length d of a feature vector."""
-        return self.features.shape[1]
+        return int(self.features.shape[1])
 
     @property
     def feature_row(self) -> Integers:
@@ -175,7 +177,9 @@ def _matrix(name: str, values: Any) -> NDArray[np.float64]:
     except (TypeError, ValueError) as error:
         raise DataError(f"{name} must hold numbers only, in rows of one length") from error
     if array.ndim != 2 or array.shape[1] == 0:
-        raise DataError(f"{name} must be two-dimensional with at least one column, got {array.shape}")
+        raise DataError(
+            f"{name} must be two-dimensional with at least one column, got {array.shape}"
+        )
     if not (finite := np.isfinite(array)).all():
         row, column = divmod(int(np.argmin(finite)), array.shape[1])
         raise DataError(f"{name}: row {row}, column {column} is missing or not finite")
@@ -191,17 +195,17 @@ def _ids(name: str, values: Any) -> NDArray[Any]:
             raise DataError(f"{name}: row {int(np.argmin(whole))} is missing or not a whole number")
         return array.astype(np.int64)
     if array.dtype.kind == "O":
-        kinds = {type(value) for value in array}
-        if len(kinds) > 1 or not kinds <= {str, bytes, int}:
-            row = next(i for i, v in enumerate(array) if type(v) not in {str, bytes, int} or type(v) is not type(array[0]))
+        alike = [
+            type(value) in (str, bytes, int) and type(value) is type(array[0]) for value in array
+        ]
+        if not all(alike):
             raise DataError(
-                f"{name}: row {row} is missing or of another type than row 0; "
+                f"{name}: row {alike.index(False)} is missing or of another type than row 0; "
                 "ids must be all strings or all whole numbers"
             )
-        try:
-            return np.array(array.tolist())
-        except OverflowError as error:
-            raise DataError(f"{name}: an id does not fit into 64 bits; use strings") from error
+        array = np.array(array.tolist())
+        if array.dtype.kind == "O":
+            raise DataError(f"{name}: an id does not fit into 64 bits; use strings")
     if array.dtype.kind not in "iuSUTb":
         raise DataError(f"{name} must hold strings or whole numbers, got {array.dtype}")
     return array
@@ -249,6 +253,8 @@ def _catalogue(tasks: Catalogue, values: NDArray[Any]) -> tuple[NDArray[Any], In
 def _keys(ids: NDArray[Any]) -> NDArray[np.uint64]:
     """A number for each id that depends on nothing but the id."""
     if ids.dtype.kind in "iub":
-        return ids.astype(np.int64).view(np.uint64) if ids.dtype.kind != "u" else ids.astype(np.uint64)
+        return (
+            ids.astype(np.int64).view(np.uint64) if ids.dtype.kind != "u" else ids.astype(np.uint64)
+        )
     digests = [hashlib.blake2b(str(value).encode(), digest_size=8).digest() for value in ids]
     return np.frombuffer(b"".join(digests), dtype=np.uint64)

@@ -52,7 +52,7 @@ class TaskRows:
     @property
     def dimension(self) -> int:
         """The length d of a feature vector."""
-        return self.features.shape[1]
+        return int(self.features.shape[1])
 
 
 class Engine(ABC):

@@ -19,7 +19,7 @@ class CpuEngine(Engine):
         return second, first
 
 
-@njit(parallel=True, cache=True)
+@njit(parallel=True, cache=True)  # type: ignore[untyped-decorator]
 def _statistics(
     features: Array,
     feature_row: Integers,
@@ -31,12 +31,17 @@ def _statistics(
 ) -> None:
     dimension = features.shape[1]
     for task in prange(len(start) - 1):
+        # Full rows of a local matrix keep the inner loop contiguous, so that it is vectorised.
+        total = np.zeros((dimension, dimension))
         for row in range(start[task], start[task + 1]):
             x = features[feature_row[row]]
-            w = weight[row]
-            entry = 0
             for p in range(dimension):
-                first[task, p] += w * label[row] * x[p]
+                weighted = weight[row] * x[p]
+                first[task, p] += weighted * label[row]
                 for q in range(p, dimension):
-                    second[task, entry] += w * x[p] * x[q]
-                    entry += 1
+                    total[p, q] += weighted * x[q]
+        entry = 0
+        for p in range(dimension):
+            for q in range(p, dimension):
+                second[task, entry] = total[p, q]
+                entry += 1

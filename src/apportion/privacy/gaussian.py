@@ -129,7 +129,9 @@ def _increasing_root(function: Any, middle: float) -> float:
     step = 1.0
     while function(middle - step) > 0 or function(middle + step) < 0:
         step *= 2
-    return float(brentq(function, middle - step, middle + step, xtol=1e-15, rtol=1e-15, maxiter=500))
+    return float(
+        brentq(function, middle - step, middle + step, xtol=1e-15, rtol=1e-15, maxiter=500)
+    )
 
 
 def check_epsilon(epsilon: float) -> None:

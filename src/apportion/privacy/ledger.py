@@ -80,7 +80,7 @@ class Ledger:
     >>> ledger = Ledger(PrivacyTarget(epsilon=1.0, delta=1e-5))
     >>> ledger.append(Record("counts", "users per task", (3,), 1.0, "one task per user", 4.0))
     >>> ledger.mu, round(ledger.epsilon(1e-5), 3)
-    (0.25, 0.925)
+    (0.25, 0.926)
     >>> ledger.append(Record("more", "users per task", (3,), 1.0, "one task per user", 4.0))
     Traceback (most recent call last):
     ...

@@ -60,7 +60,9 @@ def figure(result: DemoResult) -> Figure:
         positions = np.arange(BUCKETS)
         colours = {"uniform": "#b0b7c3", "adaptive": "#2a7f62"}
         for offset, (name, errors) in zip((-0.2, 0.2), result.by_size.items(), strict=True):
-            bars = right.bar(positions + offset, errors, width=0.38, label=name, color=colours[name])
+            bars = right.bar(
+                positions + offset, errors, width=0.38, label=name, color=colours[name]
+            )
             right.bar_label(bars, fmt="%.3f", fontsize=7, padding=1)
         labels = [f"{size:,.0f}" for size in result.bucket_sizes]
         labels[0] += "\n(tail)"

@@ -8,7 +8,7 @@ from typing import IO, Any
 
 from matplotlib.figure import Figure
 
-STYLE = {
+STYLE: dict[Any, Any] = {
     "axes.grid": True,
     "grid.alpha": 0.3,
     "axes.spines.top": False,

@@ -123,7 +123,8 @@ class MultiTaskLinear(Estimator):
             raise DataError(
                 f"features must have {self.coef_.shape[1]} columns, as in training, got {data.dimension}"
             )
-        return np.einsum("ij,ij->i", data.features[data.feature_row], self.coef_[data.task])
+        features = data.features[data.feature_row]
+        return np.asarray(np.einsum("ij,ij->i", features, self.coef_[data.task]))
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "coef_"):

@@ -160,4 +160,4 @@ def solve_noisy(
     known = values > max(1, A.shape[-1]) * np.finfo(np.float64).eps * largest
     filtered = np.divide(values, values**2 + ridge**2, out=np.zeros_like(values), where=known)
     rotated = np.einsum("tij,ti->tj", vectors, b)
-    return np.einsum("tij,tj->ti", vectors, filtered * rotated)
+    return np.asarray(np.einsum("tij,tj->ti", vectors, filtered * rotated))

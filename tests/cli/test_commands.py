@@ -1,0 +1,94 @@
+"""The command line, as a user runs it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from apportion.version import __version__
+
+
+def apportion(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from apportion.cli import main; main()", *arguments]
+    environment = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=cwd, env=environment, check=False
+    )
+
+
+def test_version() -> None:
+    result = apportion("--version")
+    assert (result.returncode, result.stdout) == (0, f"apportion {__version__}\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["demo", "--help"], ["reproduce", "--help"], ["reproduce", "synthetic", "-h"]],
+)
+def test_help(arguments: list[str]) -> None:
+    result = apportion(*arguments)
+    assert result.returncode == 0
+    assert "Usage: apportion" in result.stdout
+    if arguments[-2:] not in (["--help"], ["reproduce", "--help"]):
+        assert "Examples" in result.stdout
+
+
+def test_demo(tmp_path: Path) -> None:
+    result = apportion("demo", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    for piece in (
+        "uniform",
+        "adaptive",
+        "smallest (tail)",
+        "epsilon = 1 at delta = 1e-05",
+        "statistics.A",
+    ):
+        assert piece in result.stdout
+    folder = tmp_path / "apportion-results" / "demo"
+    assert (folder / "demo.png").read_bytes().startswith(b"\x89PNG")
+    assert json.loads((folder / "privacy.json").read_text())["private"] is True
+
+
+def test_reproduce_synthetic(tmp_path: Path) -> None:
+    arguments = ["--seeds", "2", "--epsilon", "2", "--skew", "1", "--users", "500", "--out", "here"]
+    result = apportion("reproduce", "synthetic", *arguments, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "18/18" in result.stdout
+    assert "skew a = 1" in result.stdout
+    assert (tmp_path / "here" / "synthetic.csv").exists()
+    assert (tmp_path / "here" / "synthetic.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["demo", "--epsilon", "0"], 1, "epsilon must be a positive number"),
+        (["demo", "--epsilon", "-1"], 1, "epsilon must be a positive number"),
+        (["demo", "--epsilon", "nan"], 1, "epsilon must be a positive number"),
+        (["demo", "--delta", "2"], 1, "delta must be above 0"),
+        (["demo", "--epsilon", "many"], 2, "Invalid value for '--epsilon'"),
+        (["demo", "--nonsense"], 2, "No such option"),
+        (["nonsense"], 2, "No such command"),
+        (["reproduce", "synthetic", "--seeds", "0"], 2, "Invalid value for '--seeds'"),
+        (["reproduce", "synthetic", "--skew", "-1"], 1, "skew must be positive"),
+        (["demo", "--out", "/dev/null/x"], 1, "/dev/null"),
+    ],
+)
+def test_mistakes_end_in_one_message(
+    arguments: list[str], code: int, message: str, tmp_path: Path
+) -> None:
+    result = apportion(*arguments, cwd=tmp_path)
+    assert result.returncode == code
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_debug_shows_the_traceback() -> None:
+    result = apportion("--debug", "demo", "--epsilon", "0")
+    assert result.returncode == 1
+    assert "Traceback" in result.stderr
+    assert "ParameterError" in result.stderr

@@ -1,0 +1,204 @@
+"""Two neighbouring data sets, one training on each, and what a release would have seen of both.
+
+Guarantees of composed releases are conditional: given the same released values so far, the next raw
+sums may differ by at most the recorded sensitivity. So the second training is shown the values that the
+first one released, while its own raw sums are recorded. Then
+
+- every raw sum must have moved by no more than the sensitivity in the ledger,
+- the weights of all other users must be the same,
+- the ledgers must be equal, and
+- the two models must be equal to the bit: whatever differs would have come past the releases.
+"""
+
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+import apportion as ap
+from apportion.data import Graph
+from apportion.privacy import Curator, OpenRelease, UserWeights, packed_width
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+Fit = Callable[[ap.TaskData], Any]
+
+TASKS, DIMENSION = 12, 3
+FEATURE_BOUND, LABEL_BOUND = 2.0, 0.7
+VICTIM = 10**6
+
+PRIVATE_ALLOCATIONS: list[ap.Allocation] = [
+    ap.UniformWeights(),
+    ap.AdaptiveWeights(0.5),
+    ap.AdaptiveWeights(1.0, counts=ap.PrivateCounts(cap=4, method="sample", floor=0.0)),
+    ap.AdaptiveWeights(0.25, counts=ap.PrivateCounts(cap=2, over_estimate=True)),
+    ap.AdaptiveWeights(0.5, mode="clip", users=30, concentration=0.1),
+    ap.UniformSampling(3),
+    ap.TailSampling(3),
+]
+
+
+@dataclass
+class Tape:
+    """Raw and released values of one training, by record name and first task."""
+
+    raw: dict[str, dict[int, Array]] = field(default_factory=dict)
+    released: dict[str, dict[int, Array]] = field(default_factory=dict)
+    weights: dict[tuple[int, int], float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Change:
+    """How far one release's raw sums moved between neighbours."""
+
+    name: str
+    change: float
+    sensitivity: float
+
+    @property
+    def ratio(self) -> float:
+        return self.change / self.sensitivity
+
+
+def ridge(allocation: ap.Allocation, **settings: Any) -> Fit:
+    def fit(data: ap.TaskData) -> Any:
+        return ap.MultiTaskRidge(
+            epsilon=1.0,
+            feature_bound=FEATURE_BOUND,
+            label_bound=LABEL_BOUND,
+            allocation=allocation,
+            noise_seed=1,
+            **settings,
+        ).fit(data)
+
+    return fit
+
+
+@contextmanager
+def recording(tape: Tape, replay: Tape | None = None) -> Any:
+    """Record every block that is fed to a release; answer with the replayed values, if any."""
+    feed = OpenRelease.feed
+
+    def recorded(self: OpenRelease, first_task: int, *sums: Array) -> tuple[Array, ...]:
+        released = feed(self, first_task, *sums)
+        answer = []
+        for part, record, raw, noisy in zip(self._parts, self.records, sums, released, strict=True):
+            isometric = raw.copy()
+            if part.symmetric:  # the Frobenius norm counts off-diagonal entries twice
+                rows, columns = np.triu_indices(part.width)
+                assert raw.shape[1] == packed_width(part.width)
+                isometric[:, rows != columns] *= np.sqrt(2)
+            tape.raw.setdefault(record.name, {})[first_task] = isometric
+            shown = noisy if replay is None else replay.released[record.name][first_task]
+            tape.released.setdefault(record.name, {})[first_task] = shown
+            answer.append(shown)
+        return tuple(answer)
+
+    allocate = ap.Allocation.allocate
+
+    def weighed(self: ap.Allocation, graph: Graph, curator: Curator) -> UserWeights:
+        weights = allocate(self, graph, curator)
+        users = graph.user_key[weights.user].tolist()
+        tape.weights.update(
+            {
+                (user, task): value
+                for user, task, value in zip(
+                    users, weights.task.tolist(), weights.values, strict=True
+                )
+                if user != VICTIM
+            }
+        )
+        return weights
+
+    with (
+        mock.patch.object(OpenRelease, "feed", recorded),
+        mock.patch.object(ap.Allocation, "allocate", weighed),
+    ):
+        yield
+
+
+def compare(fit: Fit, data: ap.TaskData, neighbour: ap.TaskData) -> list[Change]:
+    """Train on both; check ledgers and models; return the change of every release."""
+    first, second = Tape(), Tape()
+    with recording(first):
+        model = fit(data)
+    with recording(second, replay=first):
+        other = fit(neighbour)
+    assert list(model.privacy.ledger) == list(other.privacy.ledger)
+    assert model.privacy.public_inputs == other.privacy.public_inputs
+    assert {record.name for record in model.privacy.ledger} == set(first.raw) == set(second.raw)
+    assert first.weights == second.weights
+    np.testing.assert_array_equal(model.coef_, other.coef_)
+    changes = []
+    for record in model.privacy.ledger:
+        blocks = first.raw[record.name]
+        assert sum(len(block) for block in blocks.values()) == record.shape[0]
+        squared = sum(
+            np.sum((raw - second.raw[record.name][at]) ** 2) for at, raw in blocks.items()
+        )
+        changes.append(Change(record.name, float(np.sqrt(squared)), record.sensitivity))
+    return changes
+
+
+def check(fit: Fit, data: ap.TaskData, neighbour: ap.TaskData) -> list[Change]:
+    """``compare``, and fail if any release moved by more than it says."""
+    changes = compare(fit, data, neighbour)
+    for change in changes:
+        assert change.ratio <= 1, f"{change.name} moved by {change.ratio:.3g} times its sensitivity"
+    return changes
+
+
+def population(users: int = 30, seed: int = 0) -> dict[str, Array]:
+    """Ordinary users, in tasks 0 to TASKS - 2: nobody is in the last task."""
+    rng = np.random.default_rng(seed)
+    joined = rng.random((users, TASKS - 1)) < np.linspace(0.7, 0.1, TASKS - 1)
+    user, task = np.nonzero(joined)
+    features = rng.normal(size=(len(user), DIMENSION))
+    return {"user": user, "task": task, "features": features, "labels": features.sum(axis=1)}
+
+
+def worst_users() -> dict[str, dict[str, Array]]:
+    """Rows of users who try to change as much as they can."""
+    everywhere = np.arange(TASKS)
+    large = np.full((TASKS, DIMENSION), 1e6)
+    return {
+        "at the bound in all tasks": _rows(everywhere, large, np.full(TASKS, 1e6)),
+        "all labels negative": _rows(everywhere, -large, np.full(TASKS, -1e6)),
+        "alone in a task": _rows(np.array([TASKS - 1]), large[:1], np.full(1, 1e6)),
+        "each row a hundred times": _rows(
+            np.repeat(everywhere, 100), np.repeat(large, 100, axis=0), np.full(100 * TASKS, 1e6)
+        ),
+        "one row a thousand times": _rows(
+            np.zeros(1000, int), large[:1].repeat(1000, 0), np.full(1000, 1e6)
+        ),
+        "ordinary": _rows(everywhere[:3], large[:3] / 1e6, np.full(3, 0.1)),
+    }
+
+
+def _rows(task: Any, features: Any, labels: Any) -> dict[str, Any]:
+    return {
+        "user": np.full(len(task), VICTIM),
+        "task": task,
+        "features": features,
+        "labels": labels,
+    }
+
+
+def neighbours(extra: dict[str, Array], users: int = 30) -> tuple[ap.TaskData, ap.TaskData]:
+    """The population with one more user, and without it."""
+    base = population(users)
+    both = {name: np.concatenate([base[name], extra[name]]) for name in base}
+    order = np.random.default_rng(5).permutation(len(both["user"]))
+    with_user = {name: values[order] for name, values in both.items()}
+    return ap.TaskData(**with_user, tasks=TASKS), ap.TaskData(**base, tasks=TASKS)
+
+
+def caught(fit: Fit, extra: dict[str, Array]) -> bool:
+    """Whether ``check`` notices something wrong between the neighbours."""
+    try:
+        check(fit, *neighbours(extra))
+    except AssertionError:
+        return True
+    return False

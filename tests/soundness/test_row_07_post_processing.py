@@ -1,0 +1,25 @@
+"""Row 7: after the releases, only released values and public constants are used."""
+
+from typing import Any
+
+import pytest
+
+import apportion as ap
+from apportion.tasks import ridge as ridge_module
+from tests.soundness.harness import Array, caught, ridge, worst_users
+
+EXTRA = worst_users()["ordinary"]
+
+
+def test_a_regulariser_scaled_by_an_exact_sum_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    solve = ridge_module.solve_noisy
+    fit = ridge(ap.AdaptiveWeights())
+
+    def fit_with_leak(data: ap.TaskData) -> Any:
+        def leaking(A: Array, b: Array, alpha: float, ridge: float) -> Array:
+            return solve(A, b, alpha + len(data.labels) / data.tasks, ridge)
+
+        monkeypatch.setattr(ridge_module, "solve_noisy", leaking)
+        return fit(data)
+
+    assert caught(fit_with_leak, EXTRA)

@@ -1,0 +1,27 @@
+"""Row 8: repeating rows does not buy influence."""
+
+import numpy as np
+import pytest
+
+import apportion as ap
+from apportion.privacy import UserWeights
+from tests.soundness.harness import Array, caught, compare, neighbours, ridge, worst_users
+
+EXTRA = worst_users()["at the bound in all tasks"]
+REPEATED = worst_users()["each row a hundred times"]
+
+
+def test_a_hundred_copies_count_once() -> None:
+    fit = ridge(ap.AdaptiveWeights())
+    once = compare(fit, *neighbours(EXTRA))
+    often = compare(fit, *neighbours(REPEATED))
+    for single, repeated in zip(once, often, strict=True):
+        assert repeated.change == pytest.approx(single.change, rel=1e-9)
+
+
+def test_copies_that_count_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def counted(self: UserWeights, pair_of_row: Array) -> Array:
+        return np.asarray(self.values[pair_of_row])
+
+    monkeypatch.setattr(UserWeights, "per_row", counted)
+    assert caught(ridge(ap.AdaptiveWeights()), REPEATED)

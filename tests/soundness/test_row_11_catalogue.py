@@ -1,0 +1,48 @@
+"""Row 11: which tasks exist, and how many users there are, is not read from the data."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import apportion as ap
+from tests.soundness.harness import TASKS, VICTIM, check, neighbours, population, ridge, worst_users
+
+ALONE = worst_users()["alone in a task"]
+
+
+def test_a_task_does_not_vanish_with_its_only_user() -> None:
+    with_user, without = neighbours(ALONE)
+    check(ridge(ap.AdaptiveWeights()), with_user, without)
+    assert ridge(ap.AdaptiveWeights())(without).coef_.shape[0] == TASKS
+
+
+def test_private_training_without_a_public_catalogue_is_refused() -> None:
+    data = ap.TaskData(**population())
+    with pytest.raises(ap.DataError, match="list of tasks must be public"):
+        ap.MultiTaskRidge(epsilon=1.0).fit(data)
+    ap.MultiTaskRidge(epsilon=math.inf).fit(data)
+
+
+def test_declaring_the_data_s_tasks_public_is_reported() -> None:
+    report = ap.MultiTaskRidge(epsilon=1.0).fit(ap.TaskData(**population(), tasks="public")).privacy
+    assert "declared public" in report.public_inputs["catalogue"]
+    assert any("which tasks exist" in warning for warning in report.warnings)
+
+
+def test_what_is_shown_of_data_holds_no_private_number() -> None:
+    with_user, without = neighbours(ALONE)
+    assert repr(with_user) == repr(without)
+
+
+def test_a_user_s_sample_does_not_depend_on_other_users() -> None:
+    rows: dict[str, Any] = population(users=50)
+    data = ap.TaskData(**rows, tasks=TASKS)
+    kept = rows["user"] != 3
+    fewer = ap.TaskData(**{name: values[kept] for name, values in rows.items()}, tasks=TASKS)
+    weights = [
+        ap.UniformSampling(2).weigh(d.graph, np.ones(TASKS), key=99).values for d in (data, fewer)
+    ]
+    np.testing.assert_array_equal(weights[0][data.graph.user != 3], weights[1])
+    assert VICTIM not in rows["user"]

@@ -1,0 +1,60 @@
+"""Row 13: what is accounted is what was executed."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import apportion as ap
+from apportion.privacy import release
+from tests.soundness.harness import Array, Tape, recording
+
+DATA = ap.simulate_tasks(users=300, tasks=400, tasks_per_user=10)
+
+
+def noise_matches_the_ledger() -> bool:
+    """Whether the noise that was really added has the recorded size, at an error rate of 1e-6."""
+    tape = Tape()
+    with recording(tape):
+        model = ap.MultiTaskRidge(epsilon=1.0, noise_seed=5).fit(DATA)
+    for record in model.privacy.ledger:
+        total, count = 0.0, 0
+        for first, released in tape.released[record.name].items():
+            raw: Array = tape.raw[record.name][first]
+            shown = released.copy()
+            if record.name.endswith(".A"):
+                rows, columns = np.triu_indices(DATA.dimension)
+                shown[:, rows != columns] *= np.sqrt(2)
+            total += float(np.sum((shown - raw) ** 2)) / record.noise_scale**2
+            count += raw.size
+        if not stats.chi2.ppf(1e-6, count) < total < stats.chi2.isf(1e-6, count):
+            return False
+    return True
+
+
+def test_the_noise_added_is_the_noise_recorded() -> None:
+    assert noise_matches_the_ledger()
+
+
+def test_too_little_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    add = release._add_noise
+
+    def stingy(noise, part, record, first_task, sums):  # type: ignore[no-untyped-def]
+        return sums + 0.7 * (add(noise, part, record, first_task, sums) - sums)
+
+    monkeypatch.setattr(release, "_add_noise", stingy)
+    assert not noise_matches_the_ledger()
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 7.5])
+def test_the_ledger_ends_at_the_target(epsilon: float) -> None:
+    for allocation in (ap.UniformWeights(), ap.AdaptiveWeights(), ap.TailSampling(3)):
+        report = ap.MultiTaskRidge(epsilon=epsilon, allocation=allocation).fit(DATA).privacy
+        assert epsilon * (1 - 1e-9) < report.epsilon <= epsilon
+
+
+def test_without_noise_no_epsilon_is_printed() -> None:
+    report = ap.MultiTaskRidge(epsilon=math.inf).fit(DATA).privacy
+    assert report.epsilon == math.inf
+    assert "NOT PRIVATE" in str(report)

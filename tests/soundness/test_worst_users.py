@@ -1,0 +1,29 @@
+"""No worst-case user moves any release by more than its recorded sensitivity, under any allocation."""
+
+import pytest
+
+import apportion as ap
+from tests.soundness.harness import PRIVATE_ALLOCATIONS, check, neighbours, ridge, worst_users
+
+
+@pytest.mark.parametrize("extra", worst_users().values(), ids=worst_users().keys())
+@pytest.mark.parametrize("allocation", PRIVATE_ALLOCATIONS, ids=repr)
+def test_adding_a_worst_case_user(allocation: ap.Allocation, extra: dict[str, object]) -> None:
+    with_user, without = neighbours(extra)
+    check(ridge(allocation), with_user, without)
+    check(ridge(allocation), without, with_user)
+
+
+@pytest.mark.parametrize("extra", worst_users().values(), ids=worst_users().keys())
+def test_the_only_user(extra: dict[str, object]) -> None:
+    check(ridge(ap.AdaptiveWeights()), *neighbours(extra, users=0))
+
+
+def test_the_bound_is_reached() -> None:
+    # A sensitivity far above what a user can do would waste accuracy.
+    changes = check(
+        ridge(ap.AdaptiveWeights()), *neighbours(worst_users()["at the bound in all tasks"])
+    )
+    ratios = {change.name: change.ratio for change in changes}
+    assert ratios["statistics.A"] > 0.999999
+    assert ratios["statistics.b"] > 0.999999

@@ -1,0 +1,205 @@
+"""Multi-task ridge regression: exact without privacy, sensible with it, scikit-learn's manners."""
+
+import copy
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import Ridge
+
+import apportion as ap
+from apportion.studies.metrics import rmse, rmse_by_size
+from apportion.tasks.ridge import solve_noisy
+
+DATA = ap.simulate_tasks(users=3000, tasks=30, tasks_per_user=6, label_noise=0.1)
+TRAIN, TEST = DATA.split()
+
+
+@pytest.mark.parametrize("alpha", [1e-8, 3.0])
+def test_without_privacy_it_is_the_exact_ridge_solution(alpha: float) -> None:
+    model = ap.MultiTaskRidge(epsilon=math.inf, alpha=alpha, label_bound=10.0).fit(DATA)
+    for task in range(DATA.tasks):
+        mine = DATA.task == task
+        reference = Ridge(alpha=alpha, fit_intercept=False)
+        reference.fit(DATA.features[DATA.feature_row[mine]], DATA.labels[mine])
+        np.testing.assert_allclose(model.coef_[task], reference.coef_, rtol=1e-8, atol=1e-10)
+
+
+def test_repeated_rows_are_averaged() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 2)) / 4, rng.normal(size=40) / 4
+    user = np.arange(40) // 2
+    model = ap.MultiTaskRidge(epsilon=math.inf, feature_bound=9, label_bound=9, alpha=0.1).fit(
+        ap.TaskData(user, np.zeros(40, int), X, y)
+    )
+    reference = Ridge(alpha=0.1, fit_intercept=False).fit(X, y, sample_weight=np.full(40, 0.5))
+    np.testing.assert_allclose(model.coef_[0], reference.coef_, rtol=1e-8)
+
+
+def test_per_user_and_per_row_features_give_the_same_model() -> None:
+    per_row = ap.TaskData(
+        TRAIN.user, TRAIN.task, TRAIN.features[TRAIN.user], TRAIN.labels, tasks=TRAIN.tasks
+    )
+    models = [ap.MultiTaskRidge(noise_seed=1).fit(data) for data in (TRAIN, per_row)]
+    np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
+
+
+def test_more_budget_less_error_and_better_than_nothing() -> None:
+    errors = [
+        np.mean(
+            [rmse(ap.MultiTaskRidge(epsilon=e, noise_seed=s).fit(TRAIN), TEST) for s in range(5)]
+        )
+        for e in (0.5, 2.0, 8.0, math.inf)
+    ]
+    assert errors == sorted(errors, reverse=True)
+    assert errors[0] < TEST.labels.std()
+
+
+def test_adaptive_weights_help_the_tail() -> None:
+    train, test = ap.simulate_tasks(skew=1.0).split()
+    sizes = train.graph.task_sizes()
+
+    def tail(allocation: ap.Allocation) -> float:
+        models = [
+            ap.MultiTaskRidge(epsilon=1.0, allocation=allocation, noise_seed=seed).fit(train)
+            for seed in range(3)
+        ]
+        return float(np.mean([rmse_by_size(model, test, sizes)[0] for model in models]))
+
+    # Measured: 0.33 against 0.21.
+    assert tail(ap.AdaptiveWeights()) < 0.8 * tail(ap.UniformWeights())
+
+
+def test_predict_and_score() -> None:
+    model = ap.MultiTaskRidge(epsilon=math.inf).fit(TRAIN)
+    x = np.array([[0.1, 0.2, 0.3, 0.4, 0.5], [0.0, 0.0, 0.0, 0.0, 1.0]])
+    np.testing.assert_allclose(model.predict([3, 7], x), [x[0] @ model.coef_[3], model.coef_[7, 4]])
+    np.testing.assert_allclose(model.predict(3, x[0]), [x[0] @ model.coef_[3]])
+    residual = TEST.labels - model.predict_rows(TEST)
+    assert model.score(TEST) == pytest.approx(1 - residual.var() / TEST.labels.var(), rel=1e-3)
+
+
+def test_predict_by_task_name() -> None:
+    data = ap.TaskData(["u"], ["b"], [[1.0]], [0.5], tasks=["a", "b"])
+    model = ap.MultiTaskRidge(epsilon=math.inf).fit(data)
+    np.testing.assert_allclose(model.predict(["b", "a"], [[1.0], [1.0]]), [0.5, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("task", "features", "message"),
+    [
+        ([99], [[0.0] * 5], "task: row 0"),
+        ([1], [[0.0] * 4], "5 columns"),
+        ([1], [[np.nan] * 5], "features: row 0"),
+        ([1, 2], [[0.0] * 5], "features has 1 rows"),
+    ],
+)
+def test_bad_predictions(task: Any, features: Any, message: str) -> None:
+    model = ap.MultiTaskRidge(epsilon=math.inf).fit(TRAIN)
+    with pytest.raises(ap.DataError, match=message):
+        model.predict(task, features)
+
+
+def test_other_catalogues_are_refused() -> None:
+    model = ap.MultiTaskRidge(epsilon=math.inf).fit(TRAIN)
+    with pytest.raises(ap.DataError, match="another catalogue"):
+        model.score(ap.simulate_tasks(users=50, tasks=7, tasks_per_user=2))
+
+
+def test_not_fitted() -> None:
+    for use in (lambda m: m.privacy, lambda m: m.predict([0], [[1.0]]), lambda m: m.score(TEST)):
+        with pytest.raises(ap.NotFittedError, match="call fit first"):
+            use(ap.MultiTaskRidge())
+
+
+@pytest.mark.parametrize("name", ["feature_bound", "label_bound"])
+@pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf, None])
+def test_bad_bounds(name: str, value: Any) -> None:
+    with pytest.raises(ap.ParameterError, match=name):
+        ap.MultiTaskRidge(**{name: value}).fit(TRAIN)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"epsilon": 0},
+        {"epsilon": -1},
+        {"epsilon": math.nan},
+        {"delta": 0},
+        {"delta": 1},
+        {"alpha": -1.0},
+        {"alpha": math.inf},
+        {"noise_ridge": -0.1},
+        {"gram_share": 0.0},
+        {"gram_share": 1.0},
+        {"allocation": "best"},
+        {"noise_seed": 1.5},
+    ],
+)
+def test_bad_parameters_train_nothing(settings: dict[str, Any]) -> None:
+    model = ap.MultiTaskRidge(**settings)
+    with pytest.raises(ap.ParameterError):
+        model.fit(TRAIN)
+    assert not hasattr(model, "coef_")
+
+
+def test_bad_data_type() -> None:
+    with pytest.raises(ap.DataError, match="fit takes a TaskData"):
+        ap.MultiTaskRidge().fit([1, 2, 3])
+
+
+def test_a_failed_refit_keeps_the_old_model() -> None:
+    model = ap.MultiTaskRidge(noise_seed=0).fit(TRAIN)
+    before = copy.deepcopy((model.coef_, model.privacy.to_json()))
+    with pytest.raises(ap.DataError):
+        model.fit(ap.TaskData([0], [0], [[1.0]], [1.0]))
+    np.testing.assert_array_equal(model.coef_, before[0])
+    assert model.privacy.to_json() == before[1]
+
+
+def test_data_without_rows_still_trains() -> None:
+    # One user's departure must not turn a model into an error.
+    model = ap.MultiTaskRidge().fit(ap.TaskData([], [], np.zeros((0, 2)), [], tasks=3))
+    assert model.coef_.shape == (3, 2)
+    assert np.isfinite(model.coef_).all()
+
+
+def test_scikit_learn_manners() -> None:
+    model = ap.MultiTaskRidge(epsilon=2.0, allocation=ap.TailSampling(7))
+    twin = clone(model)
+    assert twin is not model
+    assert repr(twin) == repr(model)
+    assert model.set_params(epsilon=3.0).get_params()["epsilon"] == 3.0
+    with pytest.raises(ap.ParameterError, match="no parameter 'lambda'"):
+        model.set_params(**{"lambda": 1})
+
+
+class TestSolve:
+    """The solution from noisy statistics."""
+
+    def test_exact_when_nothing_is_noisy(self) -> None:
+        A = np.array([[[2.0, 0.5], [0.5, 1.0]]])
+        b = np.array([[1.0, -1.0]])
+        np.testing.assert_allclose(
+            solve_noisy(A, b, 0.3, 0.0)[0], np.linalg.solve(A[0] + 0.3 * np.eye(2), b[0])
+        )
+
+    def test_negative_directions_are_left_out(self) -> None:
+        A = np.array([np.diag([4.0, -3.0])])
+        np.testing.assert_allclose(solve_noisy(A, np.array([[8.0, 5.0]]), 0.0, 0.0), [[2.0, 0.0]])
+
+    def test_is_the_stated_minimiser(self) -> None:
+        rng = np.random.default_rng(0)
+        A = rng.normal(size=(1, 3, 3))
+        A = A @ A.transpose(0, 2, 1)
+        b = rng.normal(size=(1, 3))
+        shifted = A[0] + 0.2 * np.eye(3)
+        expected = np.linalg.solve(shifted.T @ shifted + 0.7**2 * np.eye(3), shifted.T @ b[0])
+        np.testing.assert_allclose(solve_noisy(A, b, 0.2, 0.7)[0], expected)
+
+    def test_no_data_no_coefficient(self) -> None:
+        np.testing.assert_array_equal(
+            solve_noisy(np.zeros((1, 2, 2)), np.zeros((1, 2)), 0.0, 0.0), [[0.0, 0.0]]
+        )
