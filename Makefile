@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow lint types format lock clean
+.PHONY: demo test test-slow lint types format pictures lock clean
 
 demo: $(READY)
 	$(BIN)/apportion demo
@@ -25,6 +25,10 @@ types: $(READY)
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# The pictures of the README and of docs/.
+pictures: $(READY)
+	$(BIN)/python docs/pictures.py
 
 # The lock holds every version, with hashes, for the package and for its tests.
 lock: $(READY)
