@@ -75,9 +75,11 @@ def test_public_counts_are_free_and_checked() -> None:
         ap.PublicCounts([0, 5, 9]).estimate(graph, curator), [1.0, 5.0, 9.0]
     )
     assert len(curator.ledger) == 0
-    for bad in ([1.0, 2.0], [1.0, 2.0, math.nan]):
-        with pytest.raises(ap.ParameterError, match="one per task"):
-            ap.PublicCounts(bad).estimate(graph, curator)
+    with pytest.raises(ap.ParameterError, match="one per task"):
+        ap.PublicCounts([1.0, 2.0]).estimate(graph, curator)
+    for bad in ([1.0, math.nan], [-1.0], ["a"], 3, "abc"):
+        with pytest.raises(ap.ParameterError, match="public count"):
+            ap.PublicCounts(bad)
 
 
 @pytest.mark.parametrize(

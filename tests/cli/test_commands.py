@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -65,15 +67,15 @@ def test_reproduce_synthetic(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["demo", "--epsilon", "0"], 1, "epsilon must be a positive number"),
-        (["demo", "--epsilon", "-1"], 1, "epsilon must be a positive number"),
-        (["demo", "--epsilon", "nan"], 1, "epsilon must be a positive number"),
-        (["demo", "--delta", "2"], 1, "delta must be above 0"),
+        (["demo", "--epsilon", "0"], 1, "epsilon must be a number of at least"),
+        (["demo", "--epsilon", "-1"], 1, "epsilon must be a number of at least"),
+        (["demo", "--epsilon", "nan"], 1, "epsilon must be a number of at least"),
+        (["demo", "--delta", "2"], 1, "delta must be a number of at least"),
         (["demo", "--epsilon", "many"], 2, "Invalid value for '--epsilon'"),
         (["demo", "--nonsense"], 2, "No such option"),
         (["nonsense"], 2, "No such command"),
         (["reproduce", "synthetic", "--seeds", "0"], 2, "Invalid value for '--seeds'"),
-        (["reproduce", "synthetic", "--skew", "-1"], 1, "skew must be positive"),
+        (["reproduce", "synthetic", "--skew", "-1"], 1, "skew must be a number of at least"),
         (["demo", "--out", "/dev/null/x"], 1, "/dev/null"),
     ],
 )
@@ -92,3 +94,17 @@ def test_debug_shows_the_traceback() -> None:
     assert result.returncode == 1
     assert "Traceback" in result.stderr
     assert "ParameterError" in result.stderr
+
+
+def test_an_interrupted_study_leaves_nothing_half_written(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "apportion", "reproduce", "synthetic", "--seeds", "100000"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        time.sleep(5)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted" in errors
+    assert "Traceback" not in errors
+    assert list(tmp_path.iterdir()) == []

@@ -117,7 +117,7 @@ def test_missing_values_are_named_by_column_and_row(make: Any, column: str) -> N
         ({"task": [0, 1, 3, 0]}, "task: row 2 is not between 0 and 2"),
         ({"task": [0, -1, 1, 0]}, "task: row 1 is not between 0 and 2"),
         ({"task": ["a", "b", "c", "d"]}, "task must hold whole numbers"),
-        ({"task": [0.5, 1, 1, 1]}, "task: row 0 is missing or not a whole number"),
+        ({"task": [0.5, 1, 1, 1]}, "task: row 0 is missing, or not a string or a whole number"),
         (
             {"task": ["a", "b", "x", "a"], "tasks": ["a", "b"]},
             "task: row 2 is not in the catalogue",
@@ -129,14 +129,14 @@ def test_missing_values_are_named_by_column_and_row(make: Any, column: str) -> N
         ({"user": ["ann", None, "bob", "ann"]}, "user: row 1 is missing"),
         (
             {"user": np.array(["ann", 3, "bob", "ann"], dtype=object)},
-            "user: row 1 is missing or of another type",
+            "user: row 1 is of another type than row 0",
         ),
-        ({"user": [True + 0.5] * 4}, "not a whole number"),
+        ({"user": np.array([0.5] * 4)}, "row 0 is missing or not a whole number"),
         (
             {"user": np.array(["2020-01-01"] * 4, dtype="datetime64[D]")},
             "must hold strings or whole numbers",
         ),
-        ({"user": [[1], [2], [3], [4]]}, "user must be one-dimensional"),
+        ({"user": np.ones((4, 1), int)}, "user must be one-dimensional"),
         ({"user": np.array([10**30] * 4, dtype=object)}, "does not fit"),
         ({"user": [0, 1, 2, 9], "per_user": True}, "user: row 3 is not between 0 and 3"),
     ],
@@ -168,7 +168,7 @@ def test_split_is_random_repeatable_and_complete() -> None:
     assert len(train.labels) + len(test.labels) == len(whole.labels)
     assert len(test.labels) / len(whole.labels) == pytest.approx(0.25, abs=0.05)
     assert len(train.graph.task) == len(train.labels)
-    with pytest.raises(ap.ParameterError, match="between 0 and 1"):
+    with pytest.raises(ap.ParameterError, match="above 0 and below 1"):
         whole.split(test=1.0)
 
 

@@ -98,19 +98,19 @@ def test_limits() -> None:
 
 @pytest.mark.parametrize("epsilon", [0, -1.0, math.nan, -math.inf, "1", None, True])
 def test_bad_epsilon(epsilon: float) -> None:
-    with pytest.raises(ap.ParameterError, match="epsilon must be a positive number"):
+    with pytest.raises(ap.ParameterError, match="epsilon must be a number of at least"):
         mu_from_epsilon(epsilon, 1e-5)
 
 
 @pytest.mark.parametrize("delta", [0, 1, -1e-5, 1.5, math.nan, "small", None])
 def test_bad_delta(delta: float) -> None:
-    with pytest.raises(ap.ParameterError, match="delta must be above 0 and below 1"):
+    with pytest.raises(ap.ParameterError, match="delta must be a number of at least"):
         mu_from_epsilon(1.0, delta)
-    with pytest.raises(ap.ParameterError, match="delta must be above 0 and below 1"):
+    with pytest.raises(ap.ParameterError, match="delta must be a number of at least"):
         epsilon_from_mu(1.0, delta)
 
 
 @pytest.mark.parametrize("mu", [-1.0, math.nan, "1"])
 def test_bad_mu(mu: float) -> None:
-    with pytest.raises(ap.ParameterError, match="mu must be at least 0"):
+    with pytest.raises(ap.ParameterError, match="mu must be a number of at least 0"):
         epsilon_from_mu(mu, 1e-5)

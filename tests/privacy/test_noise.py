@@ -12,9 +12,10 @@ from randomgen import AESCounter
 from scipy import stats
 
 import apportion as ap
+from apportion.privacy import Curator, PrivacyTarget
 from apportion.privacy.noise import TILE, NoiseSource
 
-SOURCE = NoiseSource(bytes(range(32)))
+SOURCE = NoiseSource.from_key(bytes(range(32)))
 TASKS, WIDTH = 3 * TILE + 7, 2
 WHOLE = SOURCE.standard_normal("sums", 0, TASKS, WIDTH)
 
@@ -37,8 +38,8 @@ def test_blocks_of_any_size_in_any_order_give_the_same_bytes(cuts: list[int]) ->
 
 
 def test_same_key_same_bytes_other_key_other_bytes() -> None:
-    again = NoiseSource(bytes(range(32))).standard_normal("sums", 0, TASKS, WIDTH)
-    other = NoiseSource(bytes(range(1, 33))).standard_normal("sums", 0, TASKS, WIDTH)
+    again = NoiseSource.from_key(bytes(range(32))).standard_normal("sums", 0, TASKS, WIDTH)
+    other = NoiseSource.from_key(bytes(range(1, 33))).standard_normal("sums", 0, TASKS, WIDTH)
     np.testing.assert_array_equal(again, WHOLE)
     assert not np.intersect1d(other, WHOLE).size
 
@@ -65,7 +66,7 @@ def test_it_is_standard_normal_and_uncorrelated() -> None:
 
 
 def test_sampling_keys_are_secret_and_distinct() -> None:
-    assert SOURCE.sampling_key("a") == NoiseSource(bytes(range(32))).sampling_key("a")
+    assert SOURCE.sampling_key("a") == NoiseSource.from_key(bytes(range(32))).sampling_key("a")
     assert (
         len({SOURCE.sampling_key("a"), SOURCE.sampling_key("b"), NoiseSource().sampling_key("a")})
         == 3
@@ -90,12 +91,19 @@ def test_a_seed_is_repeatable_and_not_secret() -> None:
     )
 
 
-@pytest.mark.parametrize("seed", [1.5, "1", True])
+@pytest.mark.parametrize("seed", [1.5, "1", True, -1])
 def test_bad_seed(seed: int) -> None:
-    with pytest.raises(ap.ParameterError, match="noise_seed must be an integer"):
+    with pytest.raises(ap.ParameterError, match="noise_seed must be a whole number"):
         NoiseSource.from_seed(seed)
 
 
 def test_bad_key() -> None:
     with pytest.raises(ap.ParameterError, match="32 bytes"):
-        NoiseSource(b"short")
+        NoiseSource.from_key(b"short")
+
+
+def test_a_source_serves_one_training() -> None:
+    source = NoiseSource()
+    Curator(PrivacyTarget(1.0, 1e-5), source)
+    with pytest.raises(ap.ReleaseError, match="two trainings need two keys"):
+        Curator(PrivacyTarget(1.0, 1e-5), source)

@@ -128,7 +128,7 @@ def test_bad_shares(shares: tuple[float, ...]) -> None:
 
 @pytest.mark.parametrize("mu", [0.0, -1.0, math.nan])
 def test_bad_mu(mu: float) -> None:
-    with pytest.raises(ap.ParameterError, match="positive mu"):
+    with pytest.raises(ap.ParameterError, match="mu of a release must be a number above 0"):
         curator().sums("sums", np.zeros((2, 1)), BOUND, mu)
 
 

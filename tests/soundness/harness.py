@@ -5,9 +5,10 @@ sums may differ by at most the recorded sensitivity. So the second training is s
 first one released, while its own raw sums are recorded. Then
 
 - every raw sum must have moved by no more than the sensitivity in the ledger,
-- the weights of all other users must be the same,
-- the ledgers must be equal, and
-- the two models must be equal to the bit: whatever differs would have come past the releases.
+- the difference must be what the user alone would have given: nobody else's part may change,
+- the weights of all other users must be the same, and
+- reports and models, with everything they hold, must be equal to the bit: whatever differs would
+  have come past the releases.
 """
 
 from collections.abc import Callable
@@ -27,7 +28,7 @@ Fit = Callable[[ap.TaskData], Any]
 
 TASKS, DIMENSION = 12, 3
 FEATURE_BOUND, LABEL_BOUND = 2.0, 0.7
-VICTIM = 10**6
+VICTIM = 15  # in the middle of the others, whose ids are even
 
 PRIVATE_ALLOCATIONS: list[ap.Allocation] = [
     ap.UniformWeights(),
@@ -121,25 +122,46 @@ def recording(tape: Tape, replay: Tape | None = None) -> Any:
 
 def compare(fit: Fit, data: ap.TaskData, neighbour: ap.TaskData) -> list[Change]:
     """Train on both; check ledgers and models; return the change of every release."""
-    first, second = Tape(), Tape()
+    first, second, alone = Tape(), Tape(), Tape()
     with recording(first):
         model = fit(data)
     with recording(second, replay=first):
         other = fit(neighbour)
-    assert list(model.privacy.ledger) == list(other.privacy.ledger)
-    assert model.privacy.public_inputs == other.privacy.public_inputs
+    with recording(alone, replay=first):
+        fit(victim_alone(data, neighbour))
+    assert model.privacy.to_json() == other.privacy.to_json()
     assert {record.name for record in model.privacy.ledger} == set(first.raw) == set(second.raw)
     assert first.weights == second.weights
-    np.testing.assert_array_equal(model.coef_, other.coef_)
+    assert_same_contents(model, other)
     changes = []
     for record in model.privacy.ledger:
         blocks = first.raw[record.name]
         assert sum(len(block) for block in blocks.values()) == record.shape[0]
+        for at, raw in blocks.items():
+            moved = np.abs(raw - second.raw[record.name][at])
+            own = np.abs(alone.raw[record.name][at])
+            np.testing.assert_allclose(moved, own, atol=1e-9 * max(1.0, np.abs(raw).max()))
         squared = sum(
             np.sum((raw - second.raw[record.name][at]) ** 2) for at, raw in blocks.items()
         )
         changes.append(Change(record.name, float(np.sqrt(squared)), record.sensitivity))
     return changes
+
+
+def victim_alone(data: ap.TaskData, neighbour: ap.TaskData) -> ap.TaskData:
+    """The data of the one user that only one of the two has."""
+    larger = max(data, neighbour, key=lambda each: len(each.labels))
+    keys = larger.user_key[larger.user]
+    return larger.take(keys == VICTIM)
+
+
+def assert_same_contents(model: Any, other: Any) -> None:
+    """Equal attributes, none of them unknown to this test."""
+    assert set(vars(model)) == set(vars(other))
+    assert set(vars(model)) - set(model.get_params()) == {"coef_", "task_ids_", "privacy_"}
+    np.testing.assert_array_equal(model.coef_, other.coef_)
+    np.testing.assert_array_equal(model.task_ids_, other.task_ids_)
+    assert repr(model) == repr(other)
 
 
 def check(fit: Fit, data: ap.TaskData, neighbour: ap.TaskData) -> list[Change]:
@@ -155,6 +177,7 @@ def population(users: int = 30, seed: int = 0) -> dict[str, Array]:
     rng = np.random.default_rng(seed)
     joined = rng.random((users, TASKS - 1)) < np.linspace(0.7, 0.1, TASKS - 1)
     user, task = np.nonzero(joined)
+    user = 2 * user
     features = rng.normal(size=(len(user), DIMENSION))
     return {"user": user, "task": task, "features": features, "labels": features.sum(axis=1)}
 

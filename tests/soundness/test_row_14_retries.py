@@ -23,4 +23,4 @@ class _FixedKey(NoiseSource):
     @classmethod
     def from_seed(cls, seed: int) -> "_FixedKey":
         del seed
-        return cls(KEY)
+        return cls.from_key(KEY)

@@ -3,7 +3,15 @@
 import pytest
 
 import apportion as ap
-from tests.soundness.harness import PRIVATE_ALLOCATIONS, check, neighbours, ridge, worst_users
+from tests.soundness.harness import (
+    PRIVATE_ALLOCATIONS,
+    TASKS,
+    VICTIM,
+    check,
+    neighbours,
+    ridge,
+    worst_users,
+)
 
 
 @pytest.mark.parametrize("extra", worst_users().values(), ids=worst_users().keys())
@@ -17,6 +25,25 @@ def test_adding_a_worst_case_user(allocation: ap.Allocation, extra: dict[str, ob
 @pytest.mark.parametrize("extra", worst_users().values(), ids=worst_users().keys())
 def test_the_only_user(extra: dict[str, object]) -> None:
     check(ridge(ap.AdaptiveWeights()), *neighbours(extra, users=0))
+
+
+def test_feature_vectors_per_user() -> None:
+    # The user's row of features stays in the array; its examples leave.
+    data = ap.simulate_tasks(users=60, tasks=TASKS, tasks_per_user=4, seed=2)
+    neighbour = data.take(data.user != VICTIM)
+    for allocation in PRIVATE_ALLOCATIONS:
+        check(ridge(allocation), data, neighbour)
+
+
+def test_splitting_keeps_neighbours_neighbours() -> None:
+    with_user, without = neighbours(worst_users()["each row a hundred times"])
+    for seed in range(5):
+        for part in range(2):
+            check(
+                ridge(ap.UniformWeights()),
+                with_user.split(0.5, seed)[part],
+                without.split(0.5, seed)[part],
+            )
 
 
 def test_the_bound_is_reached() -> None:

@@ -75,3 +75,13 @@ def test_demo_is_private_and_shows_the_gain() -> None:
     # Measured over 20 runs: 0.31 to 0.34 against 0.20 to 0.22.
     assert result.by_size["adaptive"][0] < result.by_size["uniform"][0]
     assert result.bucket_sizes == sorted(result.bucket_sizes)
+
+
+@pytest.mark.slow
+def test_the_whole_study_finds_what_the_documentation_says() -> None:
+    for entry in summarise(Synthetic().run()):
+        if entry["exponent"] == 0.0:
+            assert entry["excess"] > 5 * entry["excess_error"]
+        if entry["epsilon"] in (1.0, 2.0):
+            assert entry["excess"] >= 0
+        assert entry["excess"] > -0.01

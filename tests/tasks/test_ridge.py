@@ -93,7 +93,7 @@ def test_predict_by_task_name() -> None:
         ([99], [[0.0] * 5], "task: row 0"),
         ([1], [[0.0] * 4], "5 columns"),
         ([1], [[np.nan] * 5], "features: row 0"),
-        ([1, 2], [[0.0] * 5], "features has 1 rows"),
+        ([1, 2], [[0.0] * 5], "task has 2 rows and features has 1"),
     ],
 )
 def test_bad_predictions(task: Any, features: Any, message: str) -> None:

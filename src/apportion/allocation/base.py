@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from apportion.allocation.counts import Counts
 from apportion.data import Graph
 from apportion.privacy import Curator, UserWeights
+from apportion.privacy.errors import ReleaseError
+from apportion.privacy.report import ADD_OR_REMOVE
 
 
 class Allocation(ABC):
@@ -40,7 +42,17 @@ class Allocation(ABC):
         sizes = np.ones(graph.tasks)
         if self.counts is not None:
             sizes = self.counts.estimate(graph, curator)
-        return self.weigh(graph, sizes, curator.noise.sampling_key("allocation"))
+        weights = self.weigh(graph, sizes, curator.noise.sampling_key("allocation"))
+        if not weights.bounded or not weights.covers(graph.user, graph.task):
+            raise ReleaseError(
+                f"{type(self).__name__} must return bounded weights of the graph's pairs"
+            )
+        return weights
+
+    def neighbouring(self) -> str:
+        """Which data sets the guarantee cannot tell apart."""
+        fixed = "" if self.counts is None else self.counts.fixed()
+        return f"{ADD_OR_REMOVE}, {fixed} being public and fixed" if fixed else ADD_OR_REMOVE
 
     def public_inputs(self) -> dict[str, Any]:
         """What the allocation takes as public, for the privacy report."""

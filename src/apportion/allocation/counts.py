@@ -12,6 +12,7 @@ from scipy.special import ndtri
 
 from apportion.data import Graph
 from apportion.privacy import Curator, UserBound
+from apportion.privacy.checks import number, whole
 from apportion.privacy.errors import ParameterError
 
 
@@ -23,6 +24,10 @@ class Counts(ABC):
     @abstractmethod
     def estimate(self, graph: Graph, curator: Curator) -> NDArray[np.float64]:
         """Positive task sizes that may be used freely, [tasks]."""
+
+    def fixed(self) -> str:
+        """What of the data is taken as known and the same in neighbouring data sets, if anything."""
+        return ""
 
     def public_inputs(self) -> dict[str, Any]:
         """What is taken as public, for the privacy report."""
@@ -64,14 +69,11 @@ class PrivateCounts(Counts):
     over_estimate: bool = False
 
     def __post_init__(self) -> None:
-        if not 0 < self.share < 1:
-            raise ParameterError(f"share must be between 0 and 1, got {self.share!r}")
-        if not self.cap >= 1:
-            raise ParameterError(f"cap must be at least 1, got {self.cap!r}")
+        number("share", self.share, above=0, below=1)
+        whole("cap", self.cap, at_least=1)
         if self.method not in ("scale", "sample"):
             raise ParameterError(f'method must be "scale" or "sample", got {self.method!r}')
-        if not self.floor >= 0:
-            raise ParameterError(f"floor must be at least 0, got {self.floor!r}")
+        number("floor", self.floor, at_least=0, at_most=1e6)
 
     def estimate(self, graph: Graph, curator: Curator) -> NDArray[np.float64]:
         """Noisy counts, floored, [tasks]."""
@@ -105,20 +107,29 @@ class PublicCounts(Counts):
             them public: they are then not protected, and the report says so.
     """
 
-    values: Sequence[float] | NDArray[Any] | None = None
+    values: Sequence[float] | None = None
     share = 0.0
+
+    def __post_init__(self) -> None:
+        if self.values is not None:
+            try:
+                sizes = tuple(number("a public count", size, at_least=0) for size in self.values)
+            except TypeError:
+                raise ParameterError("public counts must be a list of numbers") from None
+            object.__setattr__(self, "values", sizes)
 
     def estimate(self, graph: Graph, curator: Curator) -> NDArray[np.float64]:
         """The given sizes, at least one each, [tasks]."""
         del curator  # free: nothing is released
         if self.values is None:
             return np.maximum(graph.task_sizes(), 1.0)
-        sizes = np.asarray(self.values, dtype=np.float64)
-        if sizes.shape != (graph.tasks,) or not np.isfinite(sizes).all():
-            raise ParameterError(
-                f"public counts must be {graph.tasks} finite numbers, one per task"
-            )
-        return np.maximum(sizes, 1.0)
+        if len(self.values) != graph.tasks:
+            raise ParameterError(f"public counts must be {graph.tasks} numbers, one per task")
+        return np.asarray(np.maximum(self.values, 1.0), dtype=np.float64)
+
+    def fixed(self) -> str:
+        """The exact counts, if they were read from the data."""
+        return "" if self.values is not None else "the exact task counts"
 
     def public_inputs(self) -> dict[str, Any]:
         """The source of the sizes."""

@@ -23,7 +23,7 @@ from scipy.sparse import csr_array
 from apportion.allocation.base import Allocation
 from apportion.data import Graph
 from apportion.privacy import UserWeights
-from apportion.privacy.errors import ParameterError
+from apportion.privacy.checks import number
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +48,9 @@ def solve_task_weights(
     ``gamma`` is 1 for strongly convex and 0 for convex losses. Tasks without users constrain nobody
     and get the whole budget.
     """
-    if not (budget > 0 and tolerance > 0):
-        raise ParameterError("budget and tolerance must be positive")
+    gamma = number("gamma", gamma, at_least=0, at_most=1)
+    budget = number("budget", budget, above=0, at_most=1e100)
+    tolerance = number("tolerance", tolerance, above=0)
     members, task = np.unique(graph.task, return_inverse=True)
     users, user = np.unique(graph.user, return_inverse=True)
     values = np.full(graph.tasks, np.sqrt(budget))
@@ -88,6 +89,13 @@ class OptimalWeights(Allocation):
         del sizes, key
         task_weights = solve_task_weights(graph, gamma=self.gamma).values
         return UserWeights.normalised(graph.user, graph.task, task_weights[graph.task])
+
+    def __post_init__(self) -> None:
+        number("gamma", self.gamma, at_least=0, at_most=1)
+
+    def neighbouring(self) -> str:
+        """The graph is the same in both."""
+        return "give or withhold one user's features and labels, the graph being public and fixed"
 
     def public_inputs(self) -> dict[str, Any]:
         """The graph."""

@@ -10,12 +10,7 @@ from apportion.allocation.base import Allocation
 from apportion.allocation.counts import Counts, PrivateCounts
 from apportion.data import Graph
 from apportion.privacy import UserWeights
-from apportion.privacy.errors import ParameterError
-
-
-def _check_k(k: int) -> None:
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-        raise ParameterError(f"k must be a whole number of at least 1, got {k!r}")
+from apportion.privacy.checks import whole
 
 
 def _equal_weights(graph: Graph, chosen: NDArray[np.bool_], k: int) -> UserWeights:
@@ -29,7 +24,7 @@ class UniformSampling(Allocation):
     k: int = 50
 
     def __post_init__(self) -> None:
-        _check_k(self.k)
+        whole("k", self.k, at_least=1)
 
     def weigh(self, graph: Graph, sizes: NDArray[np.float64], key: int) -> UserWeights:
         """Weights of the sampled pairs; zero elsewhere."""
@@ -45,7 +40,7 @@ class TailSampling(Allocation):
     counts: Counts = field(default_factory=PrivateCounts)
 
     def __post_init__(self) -> None:
-        _check_k(self.k)
+        whole("k", self.k, at_least=1)
 
     def weigh(self, graph: Graph, sizes: NDArray[np.float64], key: int) -> UserWeights:
         """Weights of each user's smallest tasks, ties at random; zero elsewhere."""

@@ -12,6 +12,7 @@ from apportion.allocation.counts import Counts, PrivateCounts
 from apportion.allocation.theory import optimal_task_weights
 from apportion.data import Graph
 from apportion.privacy import UserWeights
+from apportion.privacy.checks import number, whole
 from apportion.privacy.errors import ParameterError
 
 
@@ -49,14 +50,19 @@ class AdaptiveWeights(Allocation):
     concentration: float | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.exponent <= 1:
-            raise ParameterError(f"exponent must be between 0 and 1, got {self.exponent!r}")
+        number("exponent", self.exponent, at_least=0, at_most=1)
+        if not isinstance(self.counts, Counts):
+            raise ParameterError(
+                f"counts must be PrivateCounts or PublicCounts, got {self.counts!r}"
+            )
         if self.mode not in ("normalise", "clip"):
             raise ParameterError(f'mode must be "normalise" or "clip", got {self.mode!r}')
-        if self.mode == "clip" and (self.users is None or self.users < 2):
+        if self.users is not None:
+            whole("users", self.users, at_least=2)
+        elif self.mode == "clip":
             raise ParameterError('mode="clip" needs users=, a public figure for their number')
-        if self.concentration is not None and not self.concentration > 0:
-            raise ParameterError(f"concentration must be positive, got {self.concentration!r}")
+        if self.concentration is not None:
+            number("concentration", self.concentration, above=0, at_most=1e100)
 
     @classmethod
     def for_convex(cls) -> Self:

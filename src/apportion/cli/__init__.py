@@ -1,10 +1,12 @@
 """The command ``apportion``. One file per sub-command; errors of a user's making end in one line."""
 
+import signal
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from apportion.cli import demo, reproduce
 from apportion.privacy.errors import ApportionError
@@ -52,19 +54,28 @@ _settings = {"debug": False}
 def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
     _settings["debug"] = False
+    signal.signal(signal.SIGINT, _interrupt)
     try:
         app(prog_name="apportion")
     except (ApportionError, OSError) as error:
         if _settings["debug"]:
             raise
-        Console(stderr=True).print(
-            f"[bold red]error:[/bold red] {_describe(error)}", highlight=False
-        )
+        _say(f"[bold red]error:[/bold red] {_describe(error)}")
         sys.exit(1)
+
+
+def _interrupt(number: int, frame: object) -> NoReturn:
+    del number, frame
+    _say("interrupted; no half-written file is left behind")
+    sys.exit(130)
+
+
+def _say(message: str) -> None:
+    Console(stderr=True).print(message, highlight=False)
 
 
 def _describe(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
-        where = f"{error.filename}: " if error.filename else ""
-        return f"{where}{error.strerror}"
-    return str(error)
+        where = f" {error.filename}" if error.filename else ""
+        return escape(f"cannot write or read{where}: {error.strerror}")
+    return escape(str(error))

@@ -21,8 +21,8 @@ def demo(
 ) -> None:
     """Train privately on simulated data with uniform and with adaptive budgets, side by side.
 
-    A hundred regression tasks, ten thousand users, one model per task. Both runs have the same
-    epsilon; the adaptive one also pays for its private task counts out of it.
+    A hundred regression tasks, ten thousand users, one model per task. Both runs have the same epsilon;
+    the adaptive one also pays for its private task counts out of it.
 
     [bold]Examples[/bold]
 
@@ -34,8 +34,9 @@ def demo(
     with console.status("training 2 x 100 private models (the first run compiles its loops) ..."):
         # Imported here so that `apportion --help` answers at once.
         from apportion.studies import demo as study
-        from apportion.studies.output import write_figure, write_text
+        from apportion.studies.output import check_folder, write_figure, write_text
 
+        check_folder(out)
         result = study.run(epsilon=epsilon, delta=delta)
         picture = out / "demo.png"
         write_figure(picture, study.figure(result))

@@ -54,7 +54,9 @@ def synthetic(
       apportion reproduce synthetic --seeds 3 --epsilon 1 --epsilon 2 --skew 1
     """
     from apportion.studies import synthetic as study
+    from apportion.studies.output import check_folder
 
+    check_folder(out)
     settings = study.Synthetic(
         epsilons=epsilon or study.EPSILONS, skews=skew or study.SKEWS, seeds=seeds, users=users
     )
@@ -85,9 +87,9 @@ def _tables(summary: "Sequence[dict[str, Any]]") -> list[Table]:
         epsilons = sorted({epsilon for _, epsilon in here})
         best = {e: min(exponents, key=lambda x: here[x, e]["rmse"]) for e in epsilons}
         table = Table(title=f"test RMSE, skew a = {skew:g} (*: best)", title_justify="left")
-        table.add_column("exponent", justify="right")
+        table.add_column("exponent", justify="right", overflow="fold")
         for epsilon in epsilons:
-            table.add_column(f"epsilon {epsilon:g}", justify="right")
+            table.add_column(f"epsilon {epsilon:g}", justify="right", overflow="fold")
         for exponent in exponents:
             cells = [f"{here[exponent, epsilon]['rmse']:.4f}" for epsilon in epsilons]
             marked = [
@@ -99,6 +101,7 @@ def _tables(summary: "Sequence[dict[str, Any]]") -> list[Table]:
         uniform = [here[exponents[0], epsilon] for epsilon in epsilons]
         costs = [f"{entry['excess']:+.1%}" for entry in uniform]
         table.add_row(f"{exponents[0]:g} over 1/2", *costs)
-        table.add_row("±", *(f"{entry['excess_error']:.1%}" for entry in uniform))
+        if any(entry["excess_error"] for entry in uniform):
+            table.add_row("+-", *(f"{entry['excess_error']:.1%}" for entry in uniform))
         tables.append(table)
     return tables

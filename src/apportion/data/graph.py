@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-Integers = NDArray[np.integer[Any]]
+from apportion.data.ids import Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class Graph:
     def scores(self, key: int) -> NDArray[np.uint64]:
         """A random number for every pair, from the key, the user's own key and the task, [pairs]."""
         secret = np.uint64(key)
-        return _mix(_mix(_mix(self.user_key)[self.user] ^ secret) + self.task.astype(np.uint64))
+        return mix(mix(mix(self.user_key)[self.user] ^ secret) + self.task.astype(np.uint64))
 
     def rank_within_user(self, *by: NDArray[Any]) -> Integers:
         """The rank of each pair among its user's pairs, by the first key, ties by the next."""
@@ -66,7 +66,7 @@ class Graph:
         return rank
 
 
-def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """SplitMix64's finaliser: a bijection of 64-bit numbers that scatters close ones."""
     x = x + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

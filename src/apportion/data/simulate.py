@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.data.tasks import TaskData
-from apportion.privacy.errors import ParameterError
+from apportion.privacy.checks import number, whole
 
 
 def simulate_tasks(
@@ -26,12 +26,11 @@ def simulate_tasks(
     >>> simulate_tasks(users=50, tasks=4, tasks_per_user=2)
     TaskData(tasks=4, dimension=5)
     """
-    if not 0 < tasks_per_user < tasks:
-        raise ParameterError(
-            f"tasks_per_user must be between 0 and {tasks}, got {tasks_per_user!r}"
-        )
-    if not skew > 0:
-        raise ParameterError(f"skew must be positive, got {skew!r}")
+    users, tasks = whole("users", users, at_least=1), whole("tasks", tasks, at_least=2)
+    dimension = whole("dimension", dimension, at_least=1)
+    tasks_per_user = number("tasks_per_user", tasks_per_user, above=0, below=tasks)
+    skew = number("skew", skew, at_least=0.05, at_most=1000)
+    label_noise = number("label_noise", label_noise, at_least=0, at_most=1e6)
     rng = np.random.default_rng(seed)
     vectors = _unit_ball(rng.standard_normal((users, dimension)))
     solutions = _unit_ball(rng.standard_normal((tasks, dimension)))

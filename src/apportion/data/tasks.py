@@ -1,6 +1,5 @@
 """Rows (user, task, features, label): reading and checking them."""
 
-import hashlib
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Literal, Self
@@ -8,7 +7,9 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from apportion.data.graph import Graph, Integers
+from apportion.data.graph import Graph, mix
+from apportion.data.ids import Integers, find_ids, id_keys, number_ids, read_ids
+from apportion.privacy.checks import number, whole
 from apportion.privacy.errors import DataError, ParameterError
 
 Catalogue = int | Sequence[Any] | NDArray[Any] | Literal["public"] | None
@@ -25,7 +26,7 @@ class TaskData:
         user: who contributed the row; ids of any type, [rows].
         task: which task it belongs to; ids of any type, [rows].
         features: one feature vector per row, [rows, d], or one per user, [users, d], with
-            ``per_user=True``; then ``user`` holds row numbers of ``features``.
+            ``per_user=True``; then ``user`` holds row numbers of ``features``, which are the users' ids.
         labels: one number per row, [rows].
         tasks: the public catalogue: the number m of tasks (ids are then 0..m-1) or a list of ids.
             Which tasks exist must not depend on who is in the data. ``"public"`` takes the ids
@@ -51,10 +52,10 @@ class TaskData:
         tasks: Catalogue = None,
         per_user: bool = False,
     ) -> None:
-        self.features = _matrix("features", features)
+        self.features = read_matrix("features", features)
         self.labels = _numbers("labels", labels)
         self.per_user = per_user
-        user_ids, task_ids = _ids("user", user), _ids("task", task)
+        user_ids, task_ids = read_ids("user", user), read_ids("task", task)
         rows = len(self.labels)
         for name, length in (("user", len(user_ids)), ("task", len(task_ids))):
             if length != rows:
@@ -70,11 +71,13 @@ class TaskData:
                     f"features has {len(self.features)} rows and labels has {rows}; give one row of "
                     "features for each, or one for each user with per_user=True"
                 )
-            distinct, self.user = np.unique(user_ids, return_inverse=True)
-            self.user_key = _keys(distinct)
+            distinct, self.user = number_ids(user_ids)
+            self.user_key = id_keys(distinct)
         self.catalogue_is_public = tasks is not None
         self.catalogue_from_data = isinstance(tasks, str)
         self.task_ids, self.task = _catalogue(tasks, task_ids)
+        for array in (self.features, self.labels, self.user, self.task):
+            array.flags.writeable = False
 
     @classmethod
     def from_frame(
@@ -94,6 +97,14 @@ class TaskData:
         >>> TaskData.from_frame(frame, user="who", task="what", features=["x"], label="y", tasks=1)
         TaskData(tasks=1, dimension=1)
         """
+        if isinstance(features, str):
+            raise ParameterError("features must be a list of column names, not one string")
+        if not (hasattr(frame, "columns") and hasattr(frame, "__getitem__")) or hasattr(
+            frame, "collect"
+        ):
+            raise DataError(
+                f"from_frame takes a pandas, polars or pyarrow table, got a {type(frame).__name__}"
+            )
         names = list(getattr(frame, "column_names", None) or frame.columns)
         for name in (user, task, label, *features):
             if name not in names:
@@ -102,8 +113,8 @@ class TaskData:
             raise ParameterError("features must name at least one column")
         columns = [_numbers(name, frame[name]) for name in features]
         return cls(
-            user=np.asarray(frame[user]),
-            task=np.asarray(frame[task]),
+            user=frame[user],
+            task=frame[task],
             features=np.stack(columns, axis=1),
             labels=_numbers(label, frame[label]),
             tasks=tasks,
@@ -148,22 +159,32 @@ class TaskData:
         return part
 
     def split(self, test: float = 0.2, seed: int = 0) -> tuple["TaskData", "TaskData"]:
-        """Split the examples at random into a training part and a test part."""
-        if not 0 < test < 1:
-            raise ParameterError(f"test must be between 0 and 1, got {test!r}")
-        held_out = np.random.default_rng(seed).random(len(self.labels)) < test
+        """Split the examples at random into a training part and a test part.
+
+        A row's side depends on the seed and on its own user's rows, so that a user who leaves changes
+        no one else's side.
+        """
+        test = number("test", test, above=0, below=1)
+        scores = self.graph.scores(whole("seed", seed, at_least=0))[self.pair_of_row]
+        order = np.argsort(self.pair_of_row, kind="stable")
+        first = np.searchsorted(self.pair_of_row[order], self.pair_of_row)
+        position = np.empty(len(order), dtype=np.int64)
+        position[order] = np.arange(len(order))
+        scores = mix(scores + (position - first).astype(np.uint64))
+        held_out = scores < np.uint64(int(test * 2.0**64))
         return self.take(~held_out), self.take(held_out)
 
     def __repr__(self) -> str:
         # Public facts only: the numbers of rows and users are not.
-        return f"TaskData(tasks={self.tasks}, dimension={self.dimension})"
+        tasks = f"tasks={self.tasks}, " if self.catalogue_is_public else ""
+        return f"TaskData({tasks}dimension={self.dimension})"
 
 
 def _numbers(name: str, values: Any) -> NDArray[np.float64]:
     try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{name} must hold numbers only") from error
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"{name} must hold numbers only") from None
     if array.ndim != 1:
         raise DataError(f"{name} must be one-dimensional, got {array.ndim} dimensions")
     if not (finite := np.isfinite(array)).all():
@@ -171,11 +192,12 @@ def _numbers(name: str, values: Any) -> NDArray[np.float64]:
     return array
 
 
-def _matrix(name: str, values: Any) -> NDArray[np.float64]:
+def read_matrix(name: str, values: Any) -> NDArray[np.float64]:
+    """Finite numbers in rows of one length, [rows, d]."""
     try:
-        array = np.ascontiguousarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{name} must hold numbers only, in rows of one length") from error
+        array = np.array(values, dtype=np.float64, order="C")
+    except (TypeError, ValueError):
+        raise DataError(f"{name} must hold numbers only, in rows of one length") from None
     if array.ndim != 2 or array.shape[1] == 0:
         raise DataError(
             f"{name} must be two-dimensional with at least one column, got {array.shape}"
@@ -183,31 +205,6 @@ def _matrix(name: str, values: Any) -> NDArray[np.float64]:
     if not (finite := np.isfinite(array)).all():
         row, column = divmod(int(np.argmin(finite)), array.shape[1])
         raise DataError(f"{name}: row {row}, column {column} is missing or not finite")
-    return array
-
-
-def _ids(name: str, values: Any) -> NDArray[Any]:
-    array = np.asarray(values)
-    if array.ndim != 1:
-        raise DataError(f"{name} must be one-dimensional, got {array.ndim} dimensions")
-    if array.dtype.kind == "f":
-        if not (whole := np.isfinite(array) & (np.floor(array) == array)).all():
-            raise DataError(f"{name}: row {int(np.argmin(whole))} is missing or not a whole number")
-        return array.astype(np.int64)
-    if array.dtype.kind == "O":
-        alike = [
-            type(value) in (str, bytes, int) and type(value) is type(array[0]) for value in array
-        ]
-        if not all(alike):
-            raise DataError(
-                f"{name}: row {alike.index(False)} is missing or of another type than row 0; "
-                "ids must be all strings or all whole numbers"
-            )
-        array = np.array(array.tolist())
-        if array.dtype.kind == "O":
-            raise DataError(f"{name}: an id does not fit into 64 bits; use strings")
-    if array.dtype.kind not in "iuSUTb":
-        raise DataError(f"{name} must hold strings or whole numbers, got {array.dtype}")
     return array
 
 
@@ -225,36 +222,17 @@ def _positions(name: str, values: NDArray[Any], size: int, why: str) -> Integers
 
 def _catalogue(tasks: Catalogue, values: NDArray[Any]) -> tuple[NDArray[Any], Integers]:
     """The catalogue's ids [tasks], and the position in it of each row's task [rows]."""
-    if isinstance(tasks, str) and tasks != "public":
-        raise ParameterError(f'tasks must be a number, a list of ids or "public", got {tasks!r}')
     if tasks is None or isinstance(tasks, str):
-        ids, positions = np.unique(values, return_inverse=True)
-        return ids, positions
+        if tasks not in (None, "public"):
+            raise ParameterError(
+                f'tasks must be a number, a list of ids or "public", got {tasks!r}'
+            )
+        return number_ids(values)
     if isinstance(tasks, (int, np.integer)):
-        if isinstance(tasks, bool) or tasks < 1:
-            raise ParameterError(f"tasks must be at least 1, got {tasks!r}")
-        why = f"the catalogue has {tasks} tasks"
-        return np.arange(tasks), _positions("task", values, int(tasks), why)
-    ids = _ids("tasks", tasks)
-    order = np.argsort(ids, kind="stable")
-    if (ids[order][1:] == ids[order][:-1]).any():
+        size = whole("tasks", tasks, at_least=1)
+        why = f"tasks={size} names them 0 to {size - 1}; for other ids give their list"
+        return np.arange(size), _positions("task", values, size, why)
+    ids = read_ids("tasks", tasks)
+    if len(set(ids.tolist())) < len(ids):
         raise ParameterError("tasks names the same task twice")
-    if values.size == 0:
-        return ids, np.zeros(0, dtype=np.int64)
-    if (ids.dtype.kind in "SUT") != (values.dtype.kind in "SUT"):
-        raise DataError("task and tasks must both hold strings or both hold whole numbers")
-    found = np.minimum(np.searchsorted(ids, values, sorter=order), len(ids) - 1)
-    positions = order[found]
-    if not (known := ids[positions] == values).all():
-        raise DataError(f"task: row {int(np.argmin(known))} is not in the catalogue given as tasks")
-    return ids, positions
-
-
-def _keys(ids: NDArray[Any]) -> NDArray[np.uint64]:
-    """A number for each id that depends on nothing but the id."""
-    if ids.dtype.kind in "iub":
-        return (
-            ids.astype(np.int64).view(np.uint64) if ids.dtype.kind != "u" else ids.astype(np.uint64)
-        )
-    digests = [hashlib.blake2b(str(value).encode(), digest_size=8).digest() for value in ids]
-    return np.frombuffer(b"".join(digests), dtype=np.uint64)
+    return ids, find_ids("task", values, ids, "catalogue given as tasks")

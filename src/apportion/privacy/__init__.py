@@ -1,4 +1,8 @@
-"""The trusted kernel: the guarantee rests on these files and on nothing else."""
+"""The trusted kernel: bounds, noise, releases, the ledger and the arithmetic of the guarantee.
+
+What it cannot check for itself is said in docs/guarantee.md: that rows are grouped by user rightly, and
+that the sums it is given are sums of the terms that were bounded.
+"""
 
 from apportion.privacy.bounds import UserBound, UserWeights, clip_rows, clip_values
 from apportion.privacy.gaussian import delta_from_epsilon, epsilon_from_mu, mu_from_epsilon

@@ -11,7 +11,7 @@ scales one user's part depends on another user. So Z is the L2 sensitivity, for 
 
 This file makes the three premises true: ``clip_rows`` and ``clip_values`` bound z, ``UserWeights``
 bounds w. Bounds are met with a relative margin of 1e-9, which is far above rounding, so they hold in
-exact arithmetic for the numbers as stored.
+exact arithmetic for the numbers as stored (the sums over users are rounded; see docs/guarantee.md).
 """
 
 import math
@@ -21,7 +21,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.privacy.errors import ParameterError, ReleaseError
+from apportion.privacy.checks import number
+from apportion.privacy.errors import ReleaseError
 
 Floats = NDArray[np.floating[Any]]
 Integers = NDArray[np.integer[Any]]
@@ -37,8 +38,7 @@ class UserBound:
     because: str
 
     def __post_init__(self) -> None:
-        if not self.norm >= 0:
-            raise ParameterError(f"a per-user bound must be at least 0, got {self.norm!r}")
+        object.__setattr__(self, "norm", number("a per-user bound", self.norm, at_least=0))
 
 
 def clip_rows(rows: Floats, bound: float) -> NDArray[np.float64]:
@@ -48,7 +48,7 @@ def clip_rows(rows: Floats, bound: float) -> NDArray[np.float64]:
     array([[0.6, 0.8],
            [0.3, 0.4]])
     """
-    check_bound("bound", bound)
+    bound = check_bound("bound", bound)
     rows = np.asarray(rows, dtype=np.float64)
     # Dividing by the largest entry first keeps the squares of huge and tiny rows in range.
     largest = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
@@ -66,7 +66,7 @@ def clip_values(values: Floats, bound: float) -> NDArray[np.float64]:
     >>> clip_values(np.array([-7.0, 0.5]), bound=2.0)
     array([-2. ,  0.5])
     """
-    check_bound("bound", bound)
+    bound = check_bound("bound", bound)
     return np.clip(np.asarray(values, dtype=np.float64), -bound, bound)
 
 
@@ -78,19 +78,22 @@ class UserWeights:
     bound. Both are checked whenever such weights are made, in whatever way.
 
     Attributes
-        user, task, values: one entry per pair, [pairs].
-        budget: the bound on the root of a user's sum of squares: one, or infinite without privacy.
+        user, task, values: one entry per pair, [pairs]; read-only.
+        bounded: False for the not-private baseline, whose weights no budget limits.
     """
 
     user: Integers
     task: Integers
     values: NDArray[np.float64]
-    budget: float = 1.0
+    bounded: bool = True
 
     def __post_init__(self) -> None:
+        for name in ("user", "task", "values"):
+            array = np.array(getattr(self, name))
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
         _check_pairs(self.user, self.task, self.values)
-        spent = np.bincount(self.user, weights=self.values**2)
-        if not (spent <= self.budget).all():
+        if self.bounded and not (np.bincount(self.user, weights=self.values**2) <= 1).all():
             raise ReleaseError("the weights of a user pass its budget; use normalised or clipped")
 
     @classmethod
@@ -113,7 +116,11 @@ class UserWeights:
     @classmethod
     def unbounded(cls, user: Integers, task: Integers) -> Self:
         """Weight one for every pair: the not-private baseline, where no budget is to be kept."""
-        return cls(user, task, np.ones(len(user)), budget=math.inf)
+        return cls(user, task, np.ones(len(user)), bounded=False)
+
+    def covers(self, user: Integers, task: Integers) -> bool:
+        """Whether these are the weights of exactly these pairs."""
+        return np.array_equal(self.user, user) and np.array_equal(self.task, task)
 
     def per_row(self, pair_of_row: Integers) -> NDArray[np.float64]:
         """The weight of each data row, given the pair that it belongs to, [rows].
@@ -126,7 +133,7 @@ class UserWeights:
 
     def bound(self, per_task: float, because: str) -> UserBound:
         """The bound on a user's part in a sum whose terms are w_ij z_ij with |z_ij| <= per_task."""
-        if math.isinf(self.budget):
+        if not self.bounded:
             return UserBound(math.inf, "not bounded: no privacy asked for")
         return UserBound(per_task, f"{because}; a user's squared weights sum to <= 1")
 
@@ -150,14 +157,11 @@ def _check_pairs(user: Integers, task: Integers, weights: Floats) -> None:
         raise ReleaseError("user, task and weights must have one entry per pair")
     if not np.isfinite(weights).all() or (weights < 0).any():
         raise ReleaseError("weights must be finite and not negative")
-    step = np.diff(user)
-    if (step < 0).any() or (np.diff(task)[step == 0] <= 0).any():
+    same = user[1:] == user[:-1]
+    if (user[1:] < user[:-1]).any() or (task[1:] <= task[:-1])[same].any():
         raise ReleaseError("(user, task) pairs must be sorted and distinct: merge repeats first")
 
 
-def check_bound(name: str, bound: float) -> None:
-    """Refuse a bound that is not a finite positive number."""
-    if isinstance(bound, bool) or not isinstance(bound, (int, float, np.number)) or not bound > 0:
-        raise ParameterError(f"{name} must be a positive number, got {bound!r}")
-    if not np.isfinite(bound):
-        raise ParameterError(f"{name} must be finite: it decides how much noise is added")
+def check_bound(name: str, bound: float) -> float:
+    """A bound as a plain float: finite and positive, since it decides how much noise is added."""
+    return number(name, bound, at_least=1e-100, at_most=1e100)

@@ -12,7 +12,10 @@ the Gaussian mechanism", theorem 8). Nothing is lost in any of these steps.
 
 Guarantee
     ``mu_from_epsilon`` never returns more and ``epsilon_from_mu`` never less than the true value:
-    both are moved to the safe side by more than their numerical error, which is below 1e-10.
+    both are moved to the safe side by more than their numerical error.
+
+Assumes
+    epsilon from 1e-6 to 1e6, delta from 1e-100 to 0.9, mu up to 1e6; anything else is refused.
 """
 
 import math
@@ -22,7 +25,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import erfcx, log_ndtr
 
-from apportion.privacy.errors import ParameterError
+from apportion.privacy.checks import number
 
 # Relative distance by which results are moved to the safe side. The first is larger, so that a
 # budget planned with mu_from_epsilon is never above its epsilon when epsilon_from_mu reads it back.
@@ -41,8 +44,7 @@ def mu_from_epsilon(epsilon: float, delta: float) -> float:
     >>> round(sigma, 4)
     3.7306
     """
-    check_epsilon(epsilon)
-    check_delta(delta)
+    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
     if math.isinf(epsilon):
         return math.inf
     target = math.log(delta)
@@ -61,8 +63,7 @@ def epsilon_from_mu(mu: float, delta: float) -> float:
     >>> round(epsilon_from_mu(mu=1 / 3.7306, delta=1e-5), 3)
     1.0
     """
-    _check_mu(mu)
-    check_delta(delta)
+    mu, delta = _check_mu(mu), check_delta(delta)
     if math.isinf(mu):
         return math.inf
     target = math.log(delta)
@@ -85,9 +86,7 @@ def delta_from_epsilon(epsilon: float, mu: float) -> float:
     >>> f"{delta_from_epsilon(epsilon=1.0, mu=1 / 3.7306):.2e}"
     '1.00e-05'
     """
-    if not epsilon >= 0:
-        raise ParameterError(f"epsilon must be at least 0, got {epsilon!r}")
-    _check_mu(mu)
+    epsilon, mu = number("epsilon", epsilon, at_least=0), _check_mu(mu)
     if math.isinf(epsilon):
         return 0.0
     return math.exp(_log_delta(epsilon, mu))
@@ -134,28 +133,21 @@ def _increasing_root(function: Any, middle: float) -> float:
     )
 
 
-def check_epsilon(epsilon: float) -> None:
-    """Refuse an epsilon that is not a positive number (``math.inf`` is allowed)."""
-    if not _is_number(epsilon) or not epsilon > 0:
-        raise ParameterError(
-            f"epsilon must be a positive number, got {epsilon!r}; "
-            "use epsilon=math.inf for a model without privacy"
-        )
+def check_epsilon(epsilon: float) -> float:
+    """An epsilon as a plain float: from 1e-6 to 1e6, or infinite."""
+    hint = "infinity (math.inf, on the command line inf) asks for no privacy"
+    if isinstance(epsilon, float) and epsilon == math.inf:
+        return math.inf
+    return number("epsilon", epsilon, at_least=1e-6, at_most=1e6, hint=hint)
 
 
-def check_delta(delta: float) -> None:
-    """Refuse a delta outside (0, 1)."""
-    if not _is_number(delta) or not 0 < delta < 1:
-        raise ParameterError(
-            f"delta must be above 0 and below 1, got {delta!r}; "
-            "a usual choice is at most one over the number of users, for example 1e-5"
-        )
+def check_delta(delta: float) -> float:
+    """A delta as a plain float, from 1e-100 to 0.9."""
+    hint = "a usual choice is at most one over the number of users, for example 1e-5"
+    return number("delta", delta, at_least=1e-100, at_most=0.9, hint=hint)
 
 
-def _check_mu(mu: float) -> None:
-    if not _is_number(mu) or not mu >= 0:
-        raise ParameterError(f"mu must be at least 0, got {mu!r}")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+def _check_mu(mu: float) -> float:
+    if isinstance(mu, float) and mu == math.inf:
+        return math.inf
+    return number("mu", mu, at_least=0, at_most=1e6)

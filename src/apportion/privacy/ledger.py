@@ -11,8 +11,10 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any, Self
 
+from apportion.privacy.checks import number
 from apportion.privacy.errors import BudgetExceededError, DataError, ParameterError
 from apportion.privacy.gaussian import (
     check_delta,
@@ -33,10 +35,10 @@ class PrivacyTarget:
     delta: float
 
     def __post_init__(self) -> None:
-        check_epsilon(self.epsilon)
-        check_delta(self.delta)
+        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
+        object.__setattr__(self, "delta", check_delta(self.delta))
 
-    @property
+    @cached_property
     def mu(self) -> float:
         """The same budget as Gaussian differential privacy."""
         return mu_from_epsilon(self.epsilon, self.delta)
@@ -63,10 +65,10 @@ class Record:
     noise_scale: float
 
     def __post_init__(self) -> None:
-        if not self.sensitivity > 0:
-            raise ParameterError(f"sensitivity must be positive, got {self.sensitivity!r}")
-        if not (self.noise_scale >= 0 and math.isfinite(self.noise_scale)):
-            raise ParameterError(f"noise_scale must be finite and >= 0, got {self.noise_scale!r}")
+        sensitivity = number("sensitivity", self.sensitivity, above=0)
+        noise_scale = number("noise_scale", self.noise_scale, at_least=0, below=1e300)
+        object.__setattr__(self, "sensitivity", sensitivity)
+        object.__setattr__(self, "noise_scale", noise_scale)
 
     @property
     def mu(self) -> float:

@@ -25,7 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 from randomgen import AESCounter
 
-from apportion.privacy.errors import ParameterError
+from apportion.privacy.checks import whole
+from apportion.privacy.errors import ParameterError, ReleaseError
 
 # Tasks whose noise is drawn from one AES stream. Part of the stream's definition: do not change.
 TILE = 64
@@ -34,21 +35,34 @@ TILE = 64
 class NoiseSource:
     """A secret key and the noise that follows from it."""
 
-    def __init__(self, key: bytes | None = None) -> None:
-        """Draw a fresh 256-bit key from the operating system, or take the one given."""
-        if key is not None and len(key) != 32:
-            raise ParameterError("a noise key has 32 bytes")
-        self._key = secrets.token_bytes(32) if key is None else bytes(key)
+    def __init__(self) -> None:
+        """Draw a fresh 256-bit key from the operating system."""
+        self._key = secrets.token_bytes(32)
+        self._in_use = False
         self.secret = True
+
+    @classmethod
+    def from_key(cls, key: bytes) -> Self:
+        """Continue with the key of an interrupted training; the caller vouches for its secrecy."""
+        if not isinstance(key, bytes) or len(key) != 32:
+            raise ParameterError("a noise key has 32 bytes")
+        source = cls()
+        source._key = key
+        return source
 
     @classmethod
     def from_seed(cls, seed: int) -> Self:
         """Noise that anybody can repeat, for tests and studies: reports then say NOT PRIVATE."""
-        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
-            raise ParameterError(f"noise_seed must be an integer, got {seed!r}")
-        source = cls(hashlib.blake2b(str(int(seed)).encode(), digest_size=32).digest())
+        text = str(whole("noise_seed", seed, at_least=0))
+        source = cls.from_key(hashlib.blake2b(text.encode(), digest_size=32).digest())
         source.secret = False
         return source
+
+    def claim(self) -> None:
+        """Tie the source to one training: a second one would draw the same noise again."""
+        if self._in_use:
+            raise ReleaseError("this noise source has been used: two trainings need two keys")
+        self._in_use = True
 
     def standard_normal(
         self, stream: str, first_task: int, tasks: int, width: int

@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.privacy.bounds import UserBound
+from apportion.privacy.checks import number
 from apportion.privacy.errors import ParameterError, ReleaseError
 from apportion.privacy.ledger import Ledger, PrivacyTarget, Record
 from apportion.privacy.noise import NoiseSource
@@ -93,6 +94,7 @@ class Curator:
     def __init__(self, target: PrivacyTarget, noise: NoiseSource | None = None) -> None:
         self.target = target
         self.noise = NoiseSource() if noise is None else noise
+        self.noise.claim()
         self.ledger = Ledger(target)
 
     def open(
@@ -110,8 +112,7 @@ class Curator:
         portions = [1 / len(parts)] * len(parts) if shares is None else list(shares)
         if len(portions) != len(parts) or not all(portion > 0 for portion in portions):
             raise ParameterError(f"shares must be {len(parts)} positive numbers, got {shares!r}")
-        if not mu > 0:
-            raise ParameterError(f"a release needs a positive mu, got {mu!r}")
+        mu = number("mu of a release", mu, above=0)
         total = math.fsum(portions)
         records = [
             Record(

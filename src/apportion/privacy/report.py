@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-from apportion.privacy.errors import DataError
+from apportion.privacy.errors import BudgetExceededError, DataError
 from apportion.privacy.ledger import Ledger, Record
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 FORMAT = 1
+ADD_OR_REMOVE = "add or remove one user"
 
 
 @dataclass(frozen=True)
@@ -24,20 +25,27 @@ class PrivacyReport:
         secret_noise: False when the noise came from a fixed seed; then nothing is private.
         public_inputs: everything that the guarantee takes as known to all.
         warnings: what a reader should not overlook.
+        neighbouring: which data sets the guarantee cannot tell apart.
+
+    A report is not signed: whoever can change its file can change what it says.
     """
 
     ledger: Ledger
     secret_noise: bool = True
     public_inputs: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    neighbouring: str = ADD_OR_REMOVE
 
     unit = "one user, with all of its rows"
-    neighbouring = "add or remove one user"
 
     @property
     def private(self) -> bool:
         """Whether there is any guarantee at all."""
-        return self.secret_noise and math.isfinite(self.ledger.mu)
+        return (
+            self.secret_noise
+            and math.isfinite(self.ledger.target.epsilon)
+            and math.isfinite(self.ledger.mu)
+        )
 
     @property
     def delta(self) -> float:
@@ -78,7 +86,7 @@ class PrivacyReport:
             "warnings": list(self.warnings),
             "ledger": self.ledger.to_dict(),
         }
-        return json.dumps(values, indent=2, allow_nan=False)
+        return json.dumps(values, indent=2, allow_nan=False, default=_plain)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -91,9 +99,10 @@ class PrivacyReport:
                 ledger=Ledger.from_dict(values["ledger"]),
                 secret_noise=values["secret_noise"] is True,
                 public_inputs=dict(values["public_inputs"]),
-                warnings=tuple(values["warnings"]),
+                warnings=_texts(values["warnings"]),
+                neighbouring=str(values["neighbouring"]),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, BudgetExceededError) as error:
             raise DataError(f"not a privacy report: {error}") from error
 
     def __str__(self) -> str:
@@ -116,6 +125,7 @@ class PrivacyReport:
 
     def __rich__(self) -> "RenderableType":
         from rich.console import Group
+        from rich.markup import escape
         from rich.panel import Panel
         from rich.table import Table
         from rich.text import Text
@@ -128,16 +138,21 @@ class PrivacyReport:
         for record in self.ledger:
             numbers = (f"{record.sensitivity:.4g}", f"{record.noise_scale:.4g}")
             releases.add_row(
-                record.name, record.what, _shape(record), *numbers, self._share(record)
+                escape(record.name),
+                escape(record.what),
+                _shape(record),
+                *numbers,
+                self._share(record),
             )
         public = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
         for name, value in self.public_inputs.items():
-            public.add_row(f"[dim]{name}[/dim]", str(value))
+            public.add_row(f"[dim]{escape(name)}[/dim]", escape(str(value)))
         return Panel(
             Group(
                 Text(self.verdict, style="bold green" if self.private else "bold red"),
-                f"[dim]unit:[/dim] {self.unit}   [dim]neighbouring:[/dim] {self.neighbouring}",
-                *(f"[yellow]warning:[/yellow] {warning}" for warning in self.warnings),
+                f"[dim]unit:[/dim] {self.unit}",
+                f"[dim]neighbouring:[/dim] {escape(self.neighbouring)}",
+                *(f"[yellow]warning:[/yellow] {escape(warning)}" for warning in self.warnings),
                 "",
                 releases,
                 "",
@@ -156,3 +171,14 @@ class PrivacyReport:
 
 def _shape(record: Record) -> str:
     return " x ".join(str(size) for size in record.shape)
+
+
+def _plain(value: object) -> Any:
+    """NumPy numbers and arrays as JSON knows them; anything else by its text."""
+    return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
+def _texts(values: object) -> tuple[str, ...]:
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise DataError("warnings must be a list of texts")
+    return tuple(values)

@@ -63,7 +63,7 @@ def figure(result: DemoResult) -> Figure:
             bars = right.bar(
                 positions + offset, errors, width=0.38, label=name, color=colours[name]
             )
-            right.bar_label(bars, fmt="%.3f", fontsize=7, padding=1)
+            right.bar_label(bars, fmt="%.2f", fontsize=8, padding=1)
         labels = [f"{size:,.0f}" for size in result.bucket_sizes]
         labels[0] += "\n(tail)"
         labels[-1] += "\n(head)"
@@ -72,6 +72,7 @@ def figure(result: DemoResult) -> Figure:
         right.set_ylabel("test RMSE")
         right.set_title(f"error at epsilon = {result.report.epsilon:.3g}: lower is better")
         right.grid(axis="x", visible=False)
+        right.margins(y=0.12)
         right.legend(frameon=False)
         drawing.tight_layout()
     return drawing
@@ -82,4 +83,4 @@ def _draw_sizes(axes: Any, result: DemoResult) -> None:
     axes.set_xlabel("task, by size")
     axes.set_ylabel("users")
     axes.set_title("tasks are of very different sizes")
-    axes.set_ylim(bottom=0)
+    axes.set_yscale("log")

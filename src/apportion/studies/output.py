@@ -1,6 +1,8 @@
 """Tables and figures on disk: written whole or not at all."""
 
 import csv
+import errno
+import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,6 +12,7 @@ from matplotlib.figure import Figure
 
 STYLE: dict[Any, Any] = {
     "axes.grid": True,
+    "axes.axisbelow": True,
     "grid.alpha": 0.3,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -17,6 +20,15 @@ STYLE: dict[Any, Any] = {
     "svg.hashsalt": "apportion",
     "svg.fonttype": "none",
 }
+
+
+def check_folder(folder: Path) -> None:
+    """Fail now if files cannot be written to this folder later; create nothing."""
+    existing = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not existing.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(existing))
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, "no permission to write here", str(existing))
 
 
 def write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -9,8 +9,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from apportion.allocation import Allocation
 from apportion.data import TaskData
+from apportion.data.ids import Integers, find_ids, read_ids
+from apportion.data.tasks import read_matrix
 from apportion.privacy import Curator, NoiseSource, PrivacyReport, PrivacyTarget
 from apportion.privacy.errors import DataError, NotFittedError, ParameterError
+
+# A delta above this is not a guarantee that anybody should rely on.
+LARGE_DELTA = 1e-3
 
 
 class Estimator:
@@ -72,6 +77,8 @@ class MultiTaskLinear(Estimator):
     def _report(self, curator: Curator, data: TaskData) -> PrivacyReport:
         catalogue = f"{data.tasks} tasks"
         warnings = self.allocation.warnings()
+        if curator.target.delta > LARGE_DELTA:
+            warnings += (f"delta is large: with probability {self.delta:g} there is no guarantee",)
         if data.catalogue_from_data:
             catalogue += ", read from the data and declared public"
             warnings += ("the catalogue was read from the data: which tasks exist is not covered",)
@@ -85,6 +92,7 @@ class MultiTaskLinear(Estimator):
                 **self.allocation.public_inputs(),
             },
             warnings=warnings,
+            neighbouring=self.allocation.neighbouring(),
         )
 
     @property
@@ -93,38 +101,46 @@ class MultiTaskLinear(Estimator):
         self._check_fitted()
         return self.privacy_
 
-    def predict(self, task: ArrayLike, features: ArrayLike) -> NDArray[np.float64]:
-        """Predicted labels of examples with these task ids [rows] and features [rows, d]."""
+    def predict(self, task: Any, features: ArrayLike) -> NDArray[np.float64]:
+        """Predicted labels of examples with these features [rows, d] and task ids [rows], or one id."""
         self._check_fitted()
-        rows = TaskData(
-            user=np.zeros(len(np.atleast_1d(np.asarray(task))), dtype=np.int64),
-            task=np.atleast_1d(np.asarray(task)),
-            features=np.atleast_2d(np.asarray(features, dtype=np.float64)),
-            labels=np.zeros(len(np.atleast_1d(np.asarray(task)))),
-            tasks=self.task_ids_,
-        )
-        return self._predict(rows)
+        rows = read_matrix("features", np.atleast_2d(np.asarray(features)))
+        one = isinstance(task, (str, bytes)) or not hasattr(task, "__len__")
+        tasks = [task] * len(rows) if one else task
+        if len(tasks) != len(rows):
+            raise DataError(
+                f"task has {len(tasks)} rows and features has {len(rows)}; they must agree"
+            )
+        ids = find_ids("task", read_ids("task", tasks), self.task_ids_, "model's catalogue")
+        return self._predict(rows, ids)
 
     def score(self, data: TaskData) -> float:
-        """R^2, the explained share of the labels' variance over all examples. Not a release."""
+        """R^2, the explained share of the labels' variance over all examples.
+
+        An exact statistic of the data given: not a release. Publish it only if that data is public.
+        """
         prediction = self.predict_rows(data)
-        residual = np.sum((data.labels - prediction) ** 2)
-        return float(1 - residual / np.sum((data.labels - data.labels.mean()) ** 2))
+        total = float(np.sum((data.labels - data.labels.mean()) ** 2)) if len(data.labels) else 0.0
+        if total == 0:
+            raise DataError("score needs examples with different labels")
+        return 1 - float(np.sum((data.labels - prediction) ** 2)) / total
 
     def predict_rows(self, data: TaskData) -> NDArray[np.float64]:
         """Predicted labels of all examples of a data set with the same catalogue, [rows]."""
         self._check_fitted()
+        if not isinstance(data, TaskData):
+            raise DataError(f"expected a TaskData, got a {type(data).__name__}")
         if not np.array_equal(data.task_ids, self.task_ids_):
             raise DataError("the data has another catalogue of tasks than the model")
-        return self._predict(data)
+        return self._predict(data.features[data.feature_row], data.task)
 
-    def _predict(self, data: TaskData) -> NDArray[np.float64]:
-        if data.dimension != self.coef_.shape[1]:
+    def _predict(self, features: NDArray[np.float64], task: Integers) -> NDArray[np.float64]:
+        if features.shape[1] != self.coef_.shape[1]:
             raise DataError(
-                f"features must have {self.coef_.shape[1]} columns, as in training, got {data.dimension}"
+                f"features must have {self.coef_.shape[1]} columns, as in training, "
+                f"got {features.shape[1]}"
             )
-        features = data.features[data.feature_row]
-        return np.asarray(np.einsum("ij,ij->i", features, self.coef_[data.task]))
+        return np.asarray(np.einsum("ij,ij->i", features, self.coef_[task]))
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "coef_"):

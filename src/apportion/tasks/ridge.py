@@ -11,7 +11,7 @@ from apportion.data import TaskData
 from apportion.engine import CpuEngine, Engine, TaskRows
 from apportion.privacy import Curator, Part, UserWeights, clip_rows, clip_values, unpack
 from apportion.privacy.bounds import check_bound
-from apportion.privacy.errors import ParameterError
+from apportion.privacy.checks import number
 from apportion.privacy.release import OpenRelease
 from apportion.tasks.base import MultiTaskLinear
 
@@ -30,14 +30,15 @@ class MultiTaskRidge(MultiTaskLinear):
         theta_i = argmin |(A_i+ + alpha I) theta - b_i|^2 + (noise_ridge * r)^2 |theta|^2,
 
     A_i+ being A_i's projection on the positive semi-definite matrices, suppresses them and leaves the
-    others alone. With ``epsilon=math.inf`` there is no noise, every weight is one, and theta_i is the
-    exact ridge solution.
+    others alone. With ``epsilon=math.inf`` there is no noise, no clipping, every weight is one, and
+    theta_i is the exact ridge solution. There is no intercept: add a constant feature if you need one.
 
     Args:
         epsilon: the privacy budget; ``math.inf`` for no privacy.
         delta: the probability that the guarantee may fail; at most one over the number of users.
         feature_bound: public; longer feature vectors are scaled down to this norm.
-        label_bound: public; labels are clipped to [-label_bound, label_bound].
+        label_bound: public; labels are clipped to [-label_bound, label_bound]. Both bounds decide the
+            noise: too large adds noise, too small distorts. Take them from what the data means.
         alpha: ridge penalty, added to every A_i after the release. A user's weights are at most one,
             so alpha counts users of full weight; without privacy it is scikit-learn's ``alpha``.
         noise_ridge: strength of the suppression of noisy directions, in units of r.
@@ -89,14 +90,13 @@ class MultiTaskRidge(MultiTaskLinear):
         self._check_parameters()
         curator = self._curator(data)
         weights = self.allocation.allocate(data.graph, curator)
-        rows = TaskRows.sort(
-            clip_rows(data.features, self.feature_bound),
-            data.feature_row,
-            clip_values(data.labels, self.label_bound),
-            weights.per_row(data.pair_of_row),
-            data.task,
-            data.tasks,
-        )
+        features, labels = data.features, data.labels
+        if weights.bounded:
+            features = clip_rows(features, self.feature_bound)
+            labels = clip_values(labels, self.label_bound)
+        task = weights.task[data.pair_of_row]
+        row_weights = weights.per_row(data.pair_of_row)
+        rows = TaskRows.sort(features, data.feature_row, labels, row_weights, task, data.tasks)
         coef = self._solve_all(rows, self._open(curator, weights, rows), CpuEngine())
         self.coef_ = coef
         self.task_ids_ = data.task_ids
@@ -110,7 +110,8 @@ class MultiTaskRidge(MultiTaskLinear):
         mean of such matrices if the user has several rows), in b_i it is w_ij y x of norm
         <= w_ij L G; squared and summed over tasks with sum_i w_ij^2 <= 1 this gives G^4 and (L G)^2.
         """
-        G, L = self.feature_bound, self.label_bound
+        G = check_bound("feature_bound", self.feature_bound)
+        L = check_bound("label_bound", self.label_bound)
         gram = weights.bound(G * G, "|x x'| <= feature_bound^2")
         moment = weights.bound(G * L, "|y x| <= label_bound * feature_bound")
         parts = [
@@ -126,24 +127,22 @@ class MultiTaskRidge(MultiTaskLinear):
     ) -> NDArray[np.float64]:
         d = rows.dimension
         noise_radius = release.records[0].noise_scale * math.sqrt(2 * d)
+        ridge = float(self.noise_ridge) * noise_radius
         coef = np.empty((rows.tasks, d))
         block = max(1, _BLOCK_BYTES // (8 * d * (d + 1)))
         for first in range(0, rows.tasks, block):
             stop = min(first + block, rows.tasks)
             A, b = release.feed(first, *engine.statistics(rows, first, stop))
-            ridge = self.noise_ridge * noise_radius
-            coef[first:stop] = solve_noisy(unpack(A, d), b, self.alpha, ridge)
+            coef[first:stop] = solve_noisy(unpack(A, d), b, float(self.alpha), ridge)
+        assert release.complete
         return coef
 
     def _check_parameters(self) -> None:
         check_bound("feature_bound", self.feature_bound)
         check_bound("label_bound", self.label_bound)
-        if not 0 < self.gram_share < 1:
-            raise ParameterError(f"gram_share must be between 0 and 1, got {self.gram_share!r}")
+        number("gram_share", self.gram_share, above=0, below=1)
         for name in ("alpha", "noise_ridge"):
-            value = getattr(self, name)
-            if not (value >= 0 and math.isfinite(value)):
-                raise ParameterError(f"{name} must be finite and at least 0, got {value!r}")
+            number(name, getattr(self, name), at_least=0, at_most=1e100)
 
 
 def solve_noisy(

@@ -1,0 +1,54 @@
+"""Parameters as plain Python numbers, within their range, or a clear error.
+
+Plain numbers matter: an 8-bit NumPy bound would overflow when it is squared, and a 32-bit one would
+round a budget. Whatever enters a sensitivity or a budget goes through here first.
+"""
+
+import math
+import numbers
+
+from apportion.privacy.errors import ParameterError
+
+
+def number(
+    name: str,
+    value: object,
+    *,
+    above: float = -math.inf,
+    at_least: float = -math.inf,
+    below: float = math.inf,
+    at_most: float = math.inf,
+    hint: str = "",
+) -> float:
+    """The value as a float, if it is a number in the range; NaN never is."""
+    if not isinstance(value, bool) and isinstance(value, numbers.Real):
+        try:
+            plain = float(value)
+        except OverflowError:
+            plain = math.nan
+        unbounded = above == -math.inf or plain > above
+        if unbounded and at_least <= plain <= at_most and (below == math.inf or plain < below):
+            return plain
+    limits = [
+        f"{words} {limit:g}"
+        for words, limit, default in (
+            ("above", above, -math.inf),
+            ("of at least", at_least, -math.inf),
+            ("below", below, math.inf),
+            ("of at most", at_most, math.inf),
+        )
+        if limit != default
+    ]
+    wanted = " and ".join(limits)
+    raise ParameterError(f"{name} must be a number {wanted}, got {value!r}{hint and '; ' + hint}")
+
+
+def whole(name: str, value: object, *, at_least: int) -> int:
+    """The value as an int, if it is a whole number in the range."""
+    if (
+        not isinstance(value, bool)
+        and isinstance(value, numbers.Integral)
+        and int(value) >= at_least
+    ):
+        return int(value)
+    raise ParameterError(f"{name} must be a whole number of at least {at_least}, got {value!r}")

@@ -1,0 +1,112 @@
+"""Ways around the releases that the harness must notice."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import apportion as ap
+from apportion.data import Graph
+from apportion.privacy import UserWeights, clip_values
+from apportion.tasks import ridge as ridge_module
+from tests.soundness.harness import Array, caught, ridge, worst_users
+
+EXTRA = worst_users()["ordinary"]
+
+
+@pytest.mark.parametrize(
+    "leak",
+    [
+        lambda model, data: setattr(model, "n_users_", data.graph.users),
+        lambda model, data: setattr(model, "graph_", data.graph),
+        lambda model, data: setattr(model, "_data", data),
+        lambda model, data: setattr(model, "mean_label", float(data.labels.mean())),
+    ],
+)
+def test_private_attributes_are_caught(leak: Any) -> None:
+    fit = ridge(ap.AdaptiveWeights())
+
+    def leaking(data: ap.TaskData) -> Any:
+        model = fit(data)
+        leak(model, data)
+        return model
+
+    assert caught(leaking, EXTRA)
+
+
+def test_centring_by_everybodys_mean_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    clip = clip_values
+    monkeypatch.setattr(
+        ridge_module, "clip_values", lambda y, bound: clip(y, bound) - 0.05 * y.mean()
+    )
+    assert caught(ridge(ap.AdaptiveWeights()), EXTRA)
+
+
+class EveryPairItsOwnUser(ap.Allocation):
+    """Weights that keep a budget per pair instead of per user."""
+
+    def weigh(self, graph: Graph, sizes: Array, key: int) -> UserWeights:
+        del sizes, key
+        pairs = np.arange(len(graph.task))
+        return UserWeights.normalised(pairs, graph.task, np.ones(len(pairs)))
+
+
+def test_weights_of_other_pairs_are_refused() -> None:
+    with pytest.raises(ap.ReleaseError, match="weights of the graph's pairs"):
+        ridge(EveryPairItsOwnUser())(ap.simulate_tasks(users=50, tasks=5, tasks_per_user=3))
+
+
+class Unbounded(ap.Allocation):
+    """Weights without any budget."""
+
+    def weigh(self, graph: Graph, sizes: Array, key: int) -> UserWeights:
+        del sizes, key
+        return UserWeights.unbounded(graph.user, graph.task)
+
+
+def test_weights_without_a_budget_are_refused() -> None:
+    with pytest.raises(ap.ReleaseError, match="bounded weights"):
+        ridge(Unbounded())(ap.simulate_tasks(users=50, tasks=5, tasks_per_user=3))
+
+
+@pytest.mark.parametrize(
+    "bound", [np.uint8(255), np.int16(300), np.int32(70_000), np.float32(2.0), np.float16(3)]
+)
+def test_bounds_of_small_number_types_do_not_wrap(bound: Any) -> None:
+    data = ap.simulate_tasks(users=50, tasks=5, tasks_per_user=3)
+    model = ap.MultiTaskRidge(feature_bound=bound, label_bound=bound, epsilon=np.float32(1)).fit(
+        data
+    )
+    records = {record.name: record for record in model.privacy.ledger}
+    assert records["statistics.A"].sensitivity == float(bound) ** 2
+    assert records["statistics.b"].sensitivity == float(bound) ** 2
+    assert model.privacy.epsilon <= 1
+    assert f"{float(bound):g}"[:3] in model.privacy.to_json()
+
+
+def test_data_cannot_be_changed_behind_the_graph() -> None:
+    data = ap.simulate_tasks(users=50, tasks=5, tasks_per_user=3)
+    for array in (data.user, data.task, data.labels, data.features):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+
+
+def test_private_values_do_not_appear_in_errors() -> None:
+    rows: dict[str, Any] = {
+        "user": ["a"],
+        "task": [0],
+        "features": [[1.0]],
+        "labels": [1.0],
+        "tasks": 1,
+    }
+    for name, value in (
+        ("labels", ["SSN 123"]),
+        ("features", [["SSN 123"]]),
+        ("task", ["SSN 123"]),
+    ):
+        with pytest.raises(ap.DataError) as error:
+            ap.TaskData(**{**rows, name: value})
+        chain: BaseException | None = error.value
+        while chain is not None:
+            assert "SSN" not in str(chain)
+            chain = None if chain.__suppress_context__ else chain.__context__
