@@ -28,7 +28,7 @@ def seconds(work: Callable[[], object], repeat: int = 3) -> float:
 def noise() -> None:
     tasks, width = 20_000, 528
     source, plain = NoiseSource(), np.random.default_rng(0)
-    ours = seconds(lambda: source.standard_normal("sums", 0, tasks, width))
+    ours = seconds(lambda: source.standard_normal("sums", 0, 0, tasks, width))
     peer = seconds(lambda: plain.standard_normal((tasks, width)))
     rate = tasks * width / ours / 1e6
     print(
@@ -41,7 +41,7 @@ def statistics() -> None:
     rows, tasks, d = 2_000_000, 2000, 32
     features = rng.normal(size=(50_000, d))
     row, task = rng.integers(0, 50_000, rows), rng.integers(0, tasks, rows)
-    sorted_rows = TaskRows.sort(features, row, rng.random(rows), rng.random(rows), task, tasks)
+    sorted_rows = TaskRows.sort(features, row, rng.random(rows), rng.random(rows), row, task, tasks)
 
     def numpy_loop() -> None:
         for first, stop in zip(sorted_rows.start, sorted_rows.start[1:], strict=False):

@@ -33,7 +33,7 @@ from apportion.privacy.errors import (
     ParameterError,
     ReleaseError,
 )
-from apportion.tasks import MultiTaskRidge
+from apportion.tasks import Loss, MultiTaskClassifier, MultiTaskDescent, MultiTaskRidge
 from apportion.version import __version__
 
 __all__ = [
@@ -42,6 +42,9 @@ __all__ = [
     "ApportionError",
     "BudgetExceededError",
     "DataError",
+    "Loss",
+    "MultiTaskClassifier",
+    "MultiTaskDescent",
     "MultiTaskRidge",
     "NotFittedError",
     "OptimalWeights",

@@ -116,7 +116,8 @@ def test_named_exponents() -> None:
 
 def test_without_privacy_all_weights_are_one_and_nothing_is_counted() -> None:
     curator = Curator(PrivacyTarget(math.inf, 1e-5), NoiseSource())
-    weights = ap.AdaptiveWeights().allocate(graph_of([(0, 0), (0, 1)]), curator)
+    weights, sizes = ap.AdaptiveWeights().allocate(graph_of([(0, 0), (0, 1)]), curator)
+    assert sizes is None
     np.testing.assert_array_equal(weights.values, [1.0, 1.0])
     assert len(curator.ledger) == 0
 

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from apportion.engine import CpuEngine, TaskRows
+from apportion.engine import CpuEngine, TaskRows, UserRows
 from apportion.privacy import unpack
+from apportion.tasks.losses import logistic
 
 RNG = np.random.default_rng(0)
 TASKS, ROWS, D = 9, 300, 4
@@ -12,7 +13,8 @@ FEATURE_ROW = RNG.integers(0, 50, ROWS)
 LABEL, WEIGHT = RNG.normal(size=ROWS), RNG.random(ROWS)
 TASK = RNG.integers(0, TASKS - 1, ROWS)  # the last task is empty
 WEIGHT[::7] = 0.0
-SORTED = TaskRows.sort(FEATURES, FEATURE_ROW, LABEL, WEIGHT, TASK, TASKS)
+USER = RNG.integers(0, 60, ROWS)
+SORTED = TaskRows.sort(FEATURES, FEATURE_ROW, LABEL, WEIGHT, USER, TASK, TASKS)
 
 
 def test_statistics_of_a_block() -> None:
@@ -38,3 +40,46 @@ def test_results_do_not_depend_on_blocks() -> None:
         np.testing.assert_array_equal(
             np.concatenate([part[number] for part in parts]), whole[number]
         )
+
+
+COEF = RNG.normal(size=(TASKS, D))
+LOSS = logistic()
+
+
+def gradients() -> np.ndarray:
+    """Each row's unweighted gradient, [rows, d]."""
+    X = FEATURES[FEATURE_ROW]
+    slope = [
+        LOSS.derivative(z, y) for z, y in zip((X * COEF[TASK]).sum(axis=1), LABEL, strict=True)
+    ]
+    return np.array(slope)[:, None] * X
+
+
+def test_row_clipped_gradient() -> None:
+    g = gradients()
+    bound = float(np.median(np.linalg.norm(g, axis=1)))
+    g *= np.minimum(1, bound / np.linalg.norm(g, axis=1))[:, None]
+    expected = np.zeros((TASKS, D))
+    np.add.at(expected, TASK, WEIGHT[:, None] * g)
+    found = CpuEngine().row_clipped_gradient(SORTED, COEF, LOSS.compiled, bound)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_user_clipped_gradient() -> None:
+    rows = UserRows.sort(FEATURES, FEATURE_ROW, LABEL, WEIGHT, USER, TASK, TASKS)
+    g = WEIGHT[:, None] * gradients()
+    in_task = np.zeros((60, TASKS))
+    np.add.at(in_task, (USER, TASK), np.linalg.norm(g, axis=1))
+    norm = np.linalg.norm(in_task, axis=1)
+    bound = float(np.median(norm))
+    g *= np.minimum(1, bound / np.maximum(norm, 1e-300))[USER, None]
+    expected = np.zeros((TASKS, D))
+    np.add.at(expected, TASK, g)
+    found = CpuEngine().user_clipped_gradient(rows, COEF, LOSS.compiled, bound)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_a_user_s_rows_stay_together_even_across_threads() -> None:
+    rows = UserRows.sort(FEATURES, FEATURE_ROW, LABEL, WEIGHT, np.zeros(ROWS, int), TASK, TASKS)
+    found = CpuEngine().user_clipped_gradient(rows, COEF, LOSS.compiled, 1e-3)
+    assert np.linalg.norm(found) <= 1e-3 * (1 + 1e-12)

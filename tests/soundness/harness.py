@@ -21,7 +21,7 @@ import numpy as np
 
 import apportion as ap
 from apportion.data import Graph
-from apportion.privacy import Curator, OpenRelease, UserWeights, packed_width
+from apportion.privacy import Curator, OpenRelease, packed_width
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Fit = Callable[[ap.TaskData], Any]
@@ -43,10 +43,10 @@ PRIVATE_ALLOCATIONS: list[ap.Allocation] = [
 
 @dataclass
 class Tape:
-    """Raw and released values of one training, by record name and first task."""
+    """Raw and released values of one training, by record name, then (step, first task)."""
 
-    raw: dict[str, dict[int, Array]] = field(default_factory=dict)
-    released: dict[str, dict[int, Array]] = field(default_factory=dict)
+    raw: dict[str, dict[tuple[int, int], Array]] = field(default_factory=dict)
+    released: dict[str, dict[tuple[int, int], Array]] = field(default_factory=dict)
     weights: dict[tuple[int, int], float] = field(default_factory=dict)
 
 
@@ -77,6 +77,21 @@ def ridge(allocation: ap.Allocation, **settings: Any) -> Fit:
     return fit
 
 
+def descent(allocation: ap.Allocation, **settings: Any) -> Fit:
+    def fit(data: ap.TaskData) -> Any:
+        return ap.MultiTaskDescent(
+            epsilon=1.0,
+            feature_bound=FEATURE_BOUND,
+            label_bound=LABEL_BOUND,
+            steps=3,
+            allocation=allocation,
+            noise_seed=1,
+            **settings,
+        ).fit(data)
+
+    return fit
+
+
 @contextmanager
 def recording(tape: Tape, replay: Tape | None = None) -> Any:
     """Record every block that is fed to a release; answer with the replayed values, if any."""
@@ -84,6 +99,7 @@ def recording(tape: Tape, replay: Tape | None = None) -> Any:
 
     def recorded(self: OpenRelease, first_task: int, *sums: Array) -> tuple[Array, ...]:
         released = feed(self, first_task, *sums)
+        at = (self._step, first_task)
         answer = []
         for part, record, raw, noisy in zip(self._parts, self.records, sums, released, strict=True):
             isometric = raw.copy()
@@ -91,16 +107,16 @@ def recording(tape: Tape, replay: Tape | None = None) -> Any:
                 rows, columns = np.triu_indices(part.width)
                 assert raw.shape[1] == packed_width(part.width)
                 isometric[:, rows != columns] *= np.sqrt(2)
-            tape.raw.setdefault(record.name, {})[first_task] = isometric
-            shown = noisy if replay is None else replay.released[record.name][first_task]
-            tape.released.setdefault(record.name, {})[first_task] = shown
+            tape.raw.setdefault(record.name, {})[at] = isometric
+            shown = noisy if replay is None else replay.released[record.name][at]
+            tape.released.setdefault(record.name, {})[at] = shown
             answer.append(shown)
         return tuple(answer)
 
     allocate = ap.Allocation.allocate
 
-    def weighed(self: ap.Allocation, graph: Graph, curator: Curator) -> UserWeights:
-        weights = allocate(self, graph, curator)
+    def weighed(self: ap.Allocation, graph: Graph, curator: Curator) -> Any:
+        weights, sizes = allocate(self, graph, curator)
         users = graph.user_key[weights.user].tolist()
         tape.weights.update(
             {
@@ -111,7 +127,7 @@ def recording(tape: Tape, replay: Tape | None = None) -> Any:
                 if user != VICTIM
             }
         )
-        return weights
+        return weights, sizes
 
     with (
         mock.patch.object(OpenRelease, "feed", recorded),
@@ -136,15 +152,18 @@ def compare(fit: Fit, data: ap.TaskData, neighbour: ap.TaskData) -> list[Change]
     changes = []
     for record in model.privacy.ledger:
         blocks = first.raw[record.name]
-        assert sum(len(block) for block in blocks.values()) == record.shape[0]
+        assert sum(len(block) for block in blocks.values()) == record.shape[0] * record.steps
         for at, raw in blocks.items():
             moved = np.abs(raw - second.raw[record.name][at])
             own = np.abs(alone.raw[record.name][at])
             np.testing.assert_allclose(moved, own, atol=1e-9 * max(1.0, np.abs(raw).max()))
-        squared = sum(
-            np.sum((raw - second.raw[record.name][at]) ** 2) for at, raw in blocks.items()
-        )
-        changes.append(Change(record.name, float(np.sqrt(squared)), record.sensitivity))
+        for step in range(record.steps):
+            squared = sum(
+                np.sum((raw - second.raw[record.name][at]) ** 2)
+                for at, raw in blocks.items()
+                if at[0] == step
+            )
+            changes.append(Change(record.name, float(np.sqrt(squared)), record.sensitivity))
     return changes
 
 

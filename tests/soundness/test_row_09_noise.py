@@ -20,7 +20,7 @@ def noise(model: ap.MultiTaskRidge) -> dict[str, Array]:
     drawn = {}
     for record in model.privacy.ledger:
         ((_, released),) = tape.released[record.name].items()
-        raw = tape.raw[record.name][0].copy()
+        raw = tape.raw[record.name][0, 0].copy()
         if record.name.endswith(".A"):
             rows, columns = np.triu_indices(DATA.dimension)
             raw[:, rows != columns] /= np.sqrt(2)

@@ -21,7 +21,7 @@ def noise_matches_the_ledger() -> bool:
         model = ap.MultiTaskRidge(epsilon=1.0, noise_seed=5).fit(DATA)
     for record in model.privacy.ledger:
         ((_, released),) = tape.released[record.name].items()
-        raw: Array = tape.raw[record.name][0]
+        raw: Array = tape.raw[record.name][0, 0]
         shown = released.copy()
         if record.name.endswith(".A"):
             rows, columns = np.triu_indices(DATA.dimension)
@@ -44,8 +44,8 @@ def test_the_noise_added_is_the_noise_recorded() -> None:
 def test_too_little_noise_is_caught(monkeypatch: pytest.MonkeyPatch, affected: slice) -> None:
     add = release._add_noise
 
-    def stingy(noise: Any, part: Any, record: Any, first_task: int, sums: Array) -> Array:
-        noisy = add(noise, part, record, first_task, sums)
+    def stingy(*arguments: Any) -> Array:
+        noisy, sums = add(*arguments), arguments[-1]
         noisy[affected] = (noisy + sums)[affected] / 2
         return noisy
 

@@ -8,6 +8,7 @@ from tests.soundness.harness import (
     TASKS,
     VICTIM,
     check,
+    descent,
     neighbours,
     ridge,
     worst_users,
@@ -20,6 +21,27 @@ def test_adding_a_worst_case_user(allocation: ap.Allocation, extra: dict[str, ob
     with_user, without = neighbours(extra)
     check(ridge(allocation), with_user, without)
     check(ridge(allocation), without, with_user)
+
+
+@pytest.mark.parametrize("extra", worst_users().values(), ids=worst_users().keys())
+@pytest.mark.parametrize("allocation", PRIVATE_ALLOCATIONS[:2] + PRIVATE_ALLOCATIONS[-1:], ids=repr)
+@pytest.mark.parametrize("clip", ["user", "row"])
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_adding_a_worst_case_user_to_descent(
+    allocation: ap.Allocation, extra: dict[str, object], clip: str, loss: str
+) -> None:
+    with_user, without = neighbours(extra)
+    check(descent(allocation, clip=clip, loss=loss, gradient_bound=0.3), with_user, without)
+    check(descent(allocation, clip=clip, loss=loss), without, with_user)
+
+
+@pytest.mark.parametrize("clip", ["user", "row"])
+def test_the_bound_of_descent_is_reached(clip: str) -> None:
+    fit = descent(ap.AdaptiveWeights(), clip=clip, gradient_bound=0.3)
+    changes = check(fit, *neighbours(worst_users()["at the bound in all tasks"]))
+    gradients = [change.ratio for change in changes if change.name == "gradients"]
+    assert len(gradients) == 3
+    assert gradients[0] > 0.999999
 
 
 @pytest.mark.parametrize("extra", worst_users().values(), ids=worst_users().keys())

@@ -35,19 +35,23 @@ class Allocation(ABC):
         """The portion of mu^2 that is spent on task counts before training."""
         return 0.0 if self.counts is None else self.counts.share
 
-    def allocate(self, graph: Graph, curator: Curator) -> UserWeights:
-        """Release task counts if needed, then weigh. Without privacy every weight is one."""
+    def allocate(
+        self, graph: Graph, curator: Curator
+    ) -> tuple[UserWeights, NDArray[np.float64] | None]:
+        """Release task counts if needed, then weigh. Without privacy every weight is one.
+
+        Also returns the task sizes that were released or are public, [tasks], if there are any.
+        """
         if math.isinf(curator.target.epsilon):
-            return UserWeights.unbounded(graph.user, graph.task)
-        sizes = np.ones(graph.tasks)
-        if self.counts is not None:
-            sizes = self.counts.estimate(graph, curator)
+            return UserWeights.unbounded(graph.user, graph.task), None
+        released = None if self.counts is None else self.counts.estimate(graph, curator)
+        sizes = np.ones(graph.tasks) if released is None else released
         weights = self.weigh(graph, sizes, curator.noise.sampling_key("allocation"))
         if not weights.bounded or not weights.covers(graph.user, graph.task):
             raise ReleaseError(
                 f"{type(self).__name__} must return bounded weights of the graph's pairs"
             )
-        return weights
+        return weights, released
 
     def neighbouring(self) -> str:
         """Which data sets the guarantee cannot tell apart."""

@@ -1,5 +1,6 @@
 """``apportion reproduce``: the paper's experiments."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +20,14 @@ from apportion.cli.demo import RESULTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+class Solver(StrEnum):
+    """Which algorithm a study runs."""
+
+    ridge = "ridge"
+    descent = "descent"
+
 
 app = typer.Typer(
     help="Run the paper's experiments: a table and figures each.", no_args_is_help=True
@@ -40,16 +49,21 @@ def synthetic(
         list[float] | None, typer.Option(help="Power-law parameter a; repeat for several.")
     ] = None,
     users: Annotated[int, typer.Option(min=2, help="Users to simulate.")] = 10_000,
+    solver: Annotated[
+        Solver, typer.Option(help="ridge: Algorithm 1; descent: Algorithm 2.")
+    ] = Solver.ridge,
     out: Annotated[Path, typer.Option(help="Folder for the table and figures.")] = RESULTS
     / "synthetic",
 ) -> None:
     """Test error against the weight exponent on simulated tasks of skewed sizes.
 
-    Ridge regression (Algorithm 1), 100 tasks, exact counts declared public as in the paper.
+    100 tasks, ridge regression or gradient descent, exact counts declared public as in the paper.
 
     [bold]Examples[/bold]
 
       apportion reproduce synthetic
+
+      apportion reproduce synthetic --solver descent
 
       apportion reproduce synthetic --seeds 3 --epsilon 1 --epsilon 2 --skew 1
     """
@@ -58,22 +72,90 @@ def synthetic(
 
     check_folder(out)
     settings = study.Synthetic(
-        epsilons=epsilon or study.EPSILONS, skews=skew or study.SKEWS, seeds=seeds, users=users
+        epsilons=epsilon or study.EPSILONS,
+        skews=skew or study.SKEWS,
+        seeds=seeds,
+        users=users,
+        solver=solver.value,
     )
     console = Console()
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console) as progress:
+    with _progress(console) as progress:
         models = progress.add_task("training", total=settings.fits)
         rows = settings.run(on_fit=lambda: progress.advance(models))
     paths = study.write(rows, settings, out)
     for table in _tables(study.summarise(rows)):
         console.print(table)
+    _print_paths(console, paths)
+
+
+@app.command("jester")
+def jester(
+    data: Annotated[
+        Path, typer.Option(help="npz file with arrays user, item (joke, from 0 on) and rating.")
+    ],
+    seeds: Annotated[int, typer.Option(min=1, help="Repetitions, each with its own split.")] = 5,
+    epsilon: Annotated[
+        list[float] | None, typer.Option(help="Privacy budget; repeat for several.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the table and the figure.")] = RESULTS
+    / "jester",
+) -> None:
+    """Predict ratings of jokes from ratings of ten gauge jokes, on real data with skewed task sizes.
+
+    Uniform against adaptive budgets, ridge regression and gradient descent; counts are private.
+
+    [bold]Examples[/bold]
+
+      apportion reproduce jester --data jester-1.npz
+
+      apportion reproduce jester --data jester-1.npz --epsilon 1 --seeds 2
+    """
+    from apportion.studies import jester as study
+    from apportion.studies.output import check_folder
+
+    check_folder(out)
+    settings = study.Jester(data, epsilons=epsilon or study.EPSILONS, seeds=seeds)
+    console = Console()
+    with _progress(console) as progress:
+        models = progress.add_task("training", total=settings.fits)
+        rows = settings.run(on_fit=lambda: progress.advance(models))
+    paths = study.write(rows, out)
+    console.print(_jester_table(rows))
+    _print_paths(console, paths)
+
+
+def _jester_table(rows: "Sequence[dict[str, Any]]") -> Table:
+    """A row per epsilon, solver and allocation; errors by task size and overall."""
+    from apportion.studies.jester import BUCKETS, mean_and_error
+
+    table = Table(title="test RMSE (ratings from -10 to 10), by task size", title_justify="left")
+    names = ("tail", *(f"{b + 1}" for b in range(1, BUCKETS - 1)), "head")
+    for title in ("epsilon", "model", "all", *names):
+        table.add_column(title, justify="left" if title == "model" else "right")
+    last = None
+    for key in dict.fromkeys((r["epsilon"], r["solver"], r["allocation"]) for r in rows):
+        if last is not None and key[0] != last:
+            table.add_section()
+        last = key[0]
+        where = dict(zip(("epsilon", "solver", "allocation"), key, strict=True))
+        columns = ["rmse", *(f"rmse_bucket_{b}" for b in range(BUCKETS))]
+        numbers = [f"{mean_and_error(rows, column, **where)[0]:.3f}" for column in columns]
+        table.add_row(f"{key[0]:g}", f"{key[1]}, {key[2]}", *numbers)
+    return table
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+    )
+
+
+def _print_paths(console: Console, paths: "Sequence[Path]") -> None:
     for path in paths:
         console.print(f"wrote {path}", highlight=False, soft_wrap=True)
 

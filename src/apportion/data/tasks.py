@@ -27,7 +27,8 @@ class TaskData:
         task: which task it belongs to; ids of any type, [rows].
         features: one feature vector per row, [rows, d], or one per user, [users, d], with
             ``per_user=True``; then ``user`` holds row numbers of ``features``, which are the users' ids.
-        labels: one number per row, [rows].
+        labels: one number per row, [rows]; one if not given (for classification, where the task is
+            the class).
         tasks: the public catalogue: the number m of tasks (ids are then 0..m-1) or a list of ids.
             Which tasks exist must not depend on who is in the data. ``"public"`` takes the ids
             that occur in the data and declares this list public. Without a catalogue the data can
@@ -47,15 +48,14 @@ class TaskData:
         user: ArrayLike,
         task: ArrayLike,
         features: ArrayLike,
-        labels: ArrayLike,
+        labels: ArrayLike | None = None,
         *,
         tasks: Catalogue = None,
         per_user: bool = False,
     ) -> None:
         self.features = read_matrix("features", features)
-        self.labels = _numbers("labels", labels)
-        self.per_user = per_user
         user_ids, task_ids = read_ids("user", user), read_ids("task", task)
+        self.labels = np.ones(len(task_ids)) if labels is None else _numbers("labels", labels)
         rows = len(self.labels)
         for name, length in (("user", len(user_ids)), ("task", len(task_ids))):
             if length != rows:
@@ -65,6 +65,7 @@ class TaskData:
                 "user", user_ids, len(self.features), "features has that many rows"
             )
             self.user_key = np.arange(len(self.features), dtype=np.uint64)
+            self.feature_row = self.user
         else:
             if len(self.features) != rows:
                 raise DataError(
@@ -73,10 +74,11 @@ class TaskData:
                 )
             distinct, self.user = number_ids(user_ids)
             self.user_key = id_keys(distinct)
+            self.feature_row = np.arange(rows)
         self.catalogue_is_public = tasks is not None
         self.catalogue_from_data = isinstance(tasks, str)
         self.task_ids, self.task = _catalogue(tasks, task_ids)
-        for array in (self.features, self.labels, self.user, self.task):
+        for array in (self.features, self.labels, self.user, self.task, self.feature_row):
             array.flags.writeable = False
 
     @classmethod
@@ -130,11 +132,6 @@ class TaskData:
         """The length d of a feature vector."""
         return int(self.features.shape[1])
 
-    @property
-    def feature_row(self) -> Integers:
-        """The row of ``features`` that belongs to each example, [rows]."""
-        return self.user if self.per_user else np.arange(len(self.labels))
-
     @cached_property
     def _pairs(self) -> tuple[Graph, Integers]:
         return Graph.from_rows(self.user, self.task, self.user_key, self.tasks)
@@ -151,11 +148,14 @@ class TaskData:
 
     def take(self, rows: NDArray[Any]) -> "TaskData":
         """The examples at these row numbers (or where this mask is true), catalogue unchanged."""
+        return self.remade(rows, self.task[rows], self.labels[rows])
+
+    def remade(self, rows: NDArray[Any], task: Integers, labels: NDArray[np.float64]) -> "TaskData":
+        """Examples with the users and features of these rows, and other tasks and labels."""
         part = object.__new__(TaskData)
         part.__dict__ = {name: value for name, value in vars(self).items() if name != "_pairs"}
-        part.user, part.task, part.labels = self.user[rows], self.task[rows], self.labels[rows]
-        if not self.per_user:
-            part.features = self.features[rows]
+        part.user, part.feature_row = self.user[rows], self.feature_row[rows]
+        part.task, part.labels = task, labels
         return part
 
     def split(self, test: float = 0.2, seed: int = 0) -> tuple["TaskData", "TaskData"]:
@@ -165,14 +165,17 @@ class TaskData:
         no one else's side.
         """
         test = number("test", test, above=0, below=1)
-        scores = self.graph.scores(whole("seed", seed, at_least=0))[self.pair_of_row]
+        scores = self.row_scores(whole("seed", seed, at_least=0))
+        held_out = scores < np.uint64(int(test * 2.0**64))
+        return self.take(~held_out), self.take(held_out)
+
+    def row_scores(self, key: int) -> NDArray[np.uint64]:
+        """A random number for every row, from the key and its own user's rows alone, [rows]."""
         order = np.argsort(self.pair_of_row, kind="stable")
         first = np.searchsorted(self.pair_of_row[order], self.pair_of_row)
         position = np.empty(len(order), dtype=np.int64)
         position[order] = np.arange(len(order))
-        scores = mix(scores + (position - first).astype(np.uint64))
-        held_out = scores < np.uint64(int(test * 2.0**64))
-        return self.take(~held_out), self.take(held_out)
+        return mix(self.graph.scores(key)[self.pair_of_row] + (position - first).astype(np.uint64))
 
     def __repr__(self) -> str:
         # Public facts only: the numbers of rows and users are not.

@@ -1,7 +1,7 @@
 """The small interface between algorithms and the machine that sums for them."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +18,7 @@ class TaskRows:
     Attributes
         features: distinct feature vectors, [feature rows, d].
         feature_row: the feature vector of each example, [rows].
-        label, weight: of each example, [rows].
+        label, weight, user: of each example, [rows].
         start: where each task's examples begin, with the end appended, [tasks + 1].
     """
 
@@ -26,6 +26,7 @@ class TaskRows:
     feature_row: Integers
     label: Array
     weight: Array
+    user: Integers
     start: Integers
 
     @classmethod
@@ -35,6 +36,7 @@ class TaskRows:
         feature_row: Integers,
         label: Array,
         weight: Array,
+        user: Integers,
         task: Integers,
         tasks: int,
     ) -> Self:
@@ -42,7 +44,12 @@ class TaskRows:
         kept = np.flatnonzero(weight)
         order = kept[np.argsort(task[kept], kind="stable")]
         start = np.concatenate([[0], np.cumsum(np.bincount(task[kept], minlength=tasks))])
-        return cls(features, feature_row[order], label[order], weight[order], start)
+        examples = (feature_row[order], label[order], weight[order], user[order])
+        return cls(features, *examples, start)
+
+    def of_users(self, sample: NDArray[np.bool_]) -> Self:
+        """The same examples, those of users outside the sample [users] with weight zero."""
+        return replace(self, weight=self.weight * sample[self.user])
 
     @property
     def tasks(self) -> int:
@@ -55,6 +62,50 @@ class TaskRows:
         return int(self.features.shape[1])
 
 
+@dataclass(frozen=True, eq=False)
+class UserRows:
+    """Weighted examples, sorted by user, then task.
+
+    Attributes
+        features, feature_row, label, weight, user: as in ``TaskRows``.
+        task: of each example, [rows].
+        start: where each user's examples begin, with the end appended, [users + 1].
+        tasks: the number of tasks.
+    """
+
+    features: Array
+    feature_row: Integers
+    label: Array
+    weight: Array
+    user: Integers
+    task: Integers
+    start: Integers
+    tasks: int
+
+    @classmethod
+    def sort(
+        cls,
+        features: Array,
+        feature_row: Integers,
+        label: Array,
+        weight: Array,
+        user: Integers,
+        task: Integers,
+        tasks: int,
+    ) -> Self:
+        """Bring examples in any order into the order of their users and tasks."""
+        order = np.lexsort((task, user))
+        user, task = user[order], task[order]
+        changes = np.flatnonzero(user[1:] != user[:-1]) + 1
+        start = np.concatenate([[0], changes, [len(user)]]) if len(user) else np.zeros(1, np.int64)
+        examples = (feature_row[order], label[order], weight[order], user, task)
+        return cls(features, *examples, start, tasks)
+
+    def of_users(self, sample: NDArray[np.bool_]) -> Self:
+        """The same examples, those of users outside the sample [users] with weight zero."""
+        return replace(self, weight=self.weight * sample[self.user])
+
+
 class Engine(ABC):
     """Computes sums over users, task by task."""
 
@@ -63,4 +114,23 @@ class Engine(ABC):
         """For each task of the block, sum of w x x' (packed upper triangle) and of w y x.
 
         Shapes [block, d (d + 1) / 2] and [block, d].
+        """
+
+    @abstractmethod
+    def row_clipped_gradient(
+        self, rows: TaskRows, coef: Array, derivative: Any, bound: float
+    ) -> Array:
+        """Sum over examples of w times the example's gradient, clipped to ``bound``, [tasks, d].
+
+        The gradient of an example is derivative(theta_i . x, y) x.
+        """
+
+    @abstractmethod
+    def user_clipped_gradient(
+        self, rows: UserRows, coef: Array, derivative: Any, bound: float
+    ) -> Array:
+        """Sum over users of the user's weighted gradient, clipped as a whole to ``bound``, [tasks, d].
+
+        The norm of a user's gradient is bounded from above by that of the vector that holds, for each
+        task, the sum of the norms of the user's weighted examples there (one, usually).
         """

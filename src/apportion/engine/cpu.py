@@ -1,9 +1,14 @@
 """Sums on the processor's cores, compiled by numba and run on all of them."""
 
-import numpy as np
-from numba import njit, prange
+from typing import Any
 
-from apportion.engine.base import Array, Engine, Integers, TaskRows
+import numpy as np
+from numba import get_num_threads, njit, prange
+
+from apportion.engine.base import Array, Engine, Integers, TaskRows, UserRows
+
+# Sums may be reordered so that they can be vectorised; NaN and infinity keep their meaning.
+_REORDER = {"reassoc", "contract", "nsz", "arcp"}
 
 
 class CpuEngine(Engine):
@@ -17,6 +22,28 @@ class CpuEngine(Engine):
         start = rows.start[first_task : stop_task + 1]
         _statistics(rows.features, rows.feature_row, rows.label, rows.weight, start, second, first)
         return second, first
+
+    def row_clipped_gradient(
+        self, rows: TaskRows, coef: Array, derivative: Any, bound: float
+    ) -> Array:
+        """See ``Engine.row_clipped_gradient``. Threads take equally many rows; tasks may be shared."""
+        partial = np.zeros((get_num_threads(), *coef.shape))
+        _row_clipped_gradient(
+            rows.features, rows.feature_row, rows.label, rows.weight, rows.start,
+            coef, derivative, bound, partial,
+        )  # fmt: skip
+        return np.asarray(partial.sum(axis=0))
+
+    def user_clipped_gradient(
+        self, rows: UserRows, coef: Array, derivative: Any, bound: float
+    ) -> Array:
+        """See ``Engine.user_clipped_gradient``. Threads take equally many users."""
+        partial = np.zeros((get_num_threads(), *coef.shape))
+        _user_clipped_gradient(
+            rows.features, rows.feature_row, rows.label, rows.weight, rows.task, rows.start,
+            coef, derivative, bound, partial,
+        )  # fmt: skip
+        return np.asarray(partial.sum(axis=0))
 
 
 @njit(parallel=True, cache=True)  # type: ignore[untyped-decorator]
@@ -45,3 +72,89 @@ def _statistics(
             for q in range(p, dimension):
                 second[task, entry] = total[p, q]
                 entry += 1
+
+
+@njit(parallel=True, cache=True, fastmath=_REORDER)  # type: ignore[untyped-decorator]
+def _row_clipped_gradient(
+    features: Array,
+    feature_row: Integers,
+    label: Array,
+    weight: Array,
+    start: Integers,
+    coef: Array,
+    derivative: Any,
+    bound: float,
+    partial: Array,
+) -> None:
+    threads, dimension = partial.shape[0], features.shape[1]
+    rows = start[-1]
+    for thread in prange(threads):
+        total = partial[thread]
+        first, stop = rows * thread // threads, rows * (thread + 1) // threads
+        task = np.searchsorted(start, first, side="right") - 1
+        for row in range(first, stop):
+            while start[task + 1] <= row:
+                task += 1
+            x = features[feature_row[row]]
+            margin = 0.0
+            square = 0.0
+            for k in range(dimension):
+                margin += coef[task, k] * x[k]
+                square += x[k] * x[k]
+            slope = derivative(margin, label[row])
+            norm = abs(slope) * np.sqrt(square)
+            if norm > bound:
+                slope *= bound / norm
+            slope *= weight[row]
+            for k in range(dimension):
+                total[task, k] += slope * x[k]
+
+
+@njit(parallel=True, cache=True, fastmath=_REORDER)  # type: ignore[untyped-decorator]
+def _user_clipped_gradient(
+    features: Array,
+    feature_row: Integers,
+    label: Array,
+    weight: Array,
+    task: Integers,
+    start: Integers,
+    coef: Array,
+    derivative: Any,
+    bound: float,
+    partial: Array,
+) -> None:
+    threads, dimension = partial.shape[0], features.shape[1]
+    users = len(start) - 1
+    longest = 0
+    for user in range(users):
+        longest = max(longest, start[user + 1] - start[user])
+    for thread in prange(threads):
+        total = partial[thread]
+        slopes = np.empty(longest)
+        for user in range(users * thread // threads, users * (thread + 1) // threads):
+            first, stop = start[user], start[user + 1]
+            squared_norm = 0.0
+            in_task = 0.0  # sum of norms of the user's rows in the current task
+            for row in range(first, stop):
+                x = features[feature_row[row]]
+                i = task[row]
+                margin = 0.0
+                square = 0.0
+                for k in range(dimension):
+                    margin += coef[i, k] * x[k]
+                    square += x[k] * x[k]
+                slope = weight[row] * derivative(margin, label[row])
+                slopes[row - first] = slope
+                in_task += abs(slope) * np.sqrt(square)
+                if row + 1 == stop or task[row + 1] != i:
+                    squared_norm += in_task * in_task
+                    in_task = 0.0
+            scale = 1.0
+            if squared_norm > bound * bound:
+                scale = bound / np.sqrt(squared_norm)
+            for row in range(first, stop):
+                x = features[feature_row[row]]
+                i = task[row]
+                slope = scale * slopes[row - first]
+                for k in range(dimension):
+                    total[i, k] += slope * x[k]

@@ -27,7 +27,8 @@ from apportion.privacy.errors import ReleaseError
 Floats = NDArray[np.floating[Any]]
 Integers = NDArray[np.integer[Any]]
 
-_MARGIN = 1e-9
+# Relative distance that clipped numbers keep from their bound.
+MARGIN = 1e-9
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def clip_rows(rows: Floats, bound: float) -> NDArray[np.float64]:
     largest = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
     unit = np.divide(rows, largest, out=np.zeros_like(rows), where=largest > 0)
     unit_norm = np.sqrt(np.einsum("ij,ij->i", unit, unit))[:, None]
-    limit = bound * (1 - _MARGIN)
+    limit = bound * (1 - MARGIN)
     with np.errstate(over="ignore", divide="ignore"):
         too_long = unit_norm > limit / largest
     return np.where(too_long, unit * (limit / np.maximum(unit_norm, 1.0)), rows)
@@ -101,13 +102,13 @@ class UserWeights:
         """Scale each user's raw weights to its whole budget: sum of squares exactly one."""
         unit, norm, largest = _user_norms(user, task, raw)
         scale = np.divide(1.0, norm, out=np.zeros_like(norm), where=largest > 0)
-        return cls(user, task, unit * scale[user] * (1 - _MARGIN))
+        return cls(user, task, unit * scale[user] * (1 - MARGIN))
 
     @classmethod
     def clipped(cls, user: Integers, task: Integers, raw: Floats) -> Self:
         """Scale down the raw weights of those users whose sum of squares is above one."""
         unit, norm, largest = _user_norms(user, task, raw)
-        limit = 1 - _MARGIN
+        limit = 1 - MARGIN
         total = norm * largest
         too_large = total > limit
         scale = np.where(too_large, np.divide(limit, norm, where=norm > 0, out=norm * 0), largest)

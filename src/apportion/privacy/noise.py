@@ -1,13 +1,14 @@
-"""Noise under a secret key: a function of (key, stream, task), and of nothing else.
+"""Noise under a secret key: a function of (key, stream, step, task), and of nothing else.
 
 Guarantee
     The noise of a task depends on the 256-bit key, on the name of the stream (one per part of a
-    release) and on the task's number: not on how tasks are cut into blocks, in which order these
-    come, or on which machine. Computing a release again gives the same bytes, so a retried job never
-    shows a second noisy view; two streams or two tasks never share a random number.
+    release), on the step of that release and on the task's number: not on how tasks are cut into
+    blocks, in which order these come, or on which machine. Computing a release again gives the same
+    bytes, so a retried job never shows a second noisy view; two streams, two steps or two tasks never
+    share a random number.
 
 How
-    BLAKE2b, keyed, maps (stream, tile of tasks) to an AES-128 key and a starting counter; AES in
+    BLAKE2b, keyed, maps (stream, step, tile of tasks) to an AES-128 key and a starting counter; AES in
     counter mode (randomgen) yields the bits, NumPy's ziggurat the normal variates. Both primitives
     are cryptographic: without the key the noise cannot be predicted.
 
@@ -65,7 +66,7 @@ class NoiseSource:
         self._in_use = True
 
     def standard_normal(
-        self, stream: str, first_task: int, tasks: int, width: int
+        self, stream: str, step: int, first_task: int, tasks: int, width: int
     ) -> NDArray[np.float64]:
         """Independent N(0, 1) variates for ``tasks`` tasks from ``first_task`` on, [tasks, width]."""
         noise = np.empty((tasks, width))
@@ -73,7 +74,7 @@ class NoiseSource:
         for tile in range(first_task // TILE, -(-stop // TILE)):
             start = tile * TILE
             low, high = max(start, first_task), min(start + TILE, stop)
-            drawn = self._generator(stream, tile).standard_normal((TILE, width))
+            drawn = self._generator(b"noise", stream, step, tile).standard_normal((TILE, width))
             noise[low - first_task : high - first_task] = drawn[low - start : high - start]
         return noise
 
@@ -81,8 +82,13 @@ class NoiseSource:
         """A secret 64-bit number for choosing rows at random, unrelated to any noise."""
         return int.from_bytes(self._derive(b"sampling", name.encode())[:8], "little")
 
-    def _generator(self, stream: str, tile: int) -> np.random.Generator:
-        derived = self._derive(b"noise", tile.to_bytes(8, "little") + stream.encode())
+    def poisson_sample(self, stream: str, step: int, users: int, rate: float) -> NDArray[np.bool_]:
+        """Each user with probability ``rate``, independently of all else, [users]."""
+        return self._generator(b"poisson", stream, step, 0).random(users) < rate
+
+    def _generator(self, purpose: bytes, stream: str, step: int, tile: int) -> np.random.Generator:
+        place = step.to_bytes(8, "little") + tile.to_bytes(8, "little")
+        derived = self._derive(purpose, place + stream.encode())
         key = int.from_bytes(derived[:16], "little")
         counter = int.from_bytes(derived[16:], "little")
         return np.random.Generator(AESCounter(key=key, counter=counter))

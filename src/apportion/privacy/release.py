@@ -104,10 +104,15 @@ class Curator:
         tasks: int,
         mu: float,
         shares: Sequence[float] | None = None,
+        steps: int = 1,
+        sampling_rate: float = 1.0,
     ) -> "OpenRelease":
         """Open a joint release of several parts that costs ``mu`` in all, and record it.
 
-        ``shares`` are the parts' portions of mu^2 (default: equal).
+        ``shares`` are the parts' portions of mu^2 (default: equal). With ``steps`` the parts are
+        released that many times (see ``OpenRelease.next_step``) for the same cost in all. With a
+        ``sampling_rate`` below one the caller must give each step a fresh Poisson sample of the users
+        (``NoiseSource.poisson_sample``); ``mu`` is then the cost as if all users took part.
         """
         portions = [1 / len(parts)] * len(parts) if shares is None else list(shares)
         if len(portions) != len(parts) or not all(portion > 0 for portion in portions):
@@ -121,7 +126,9 @@ class Curator:
                 shape=(tasks, part.columns),
                 sensitivity=part.bound.norm,
                 because=part.bound.because,
-                noise_scale=_noise_scale(part.bound.norm, mu * math.sqrt(portion / total)),
+                noise_scale=_noise_scale(part.bound.norm, mu * math.sqrt(portion / total / steps)),
+                steps=steps,
+                sampling_rate=sampling_rate,
             )
             for part, portion in zip(parts, portions, strict=True)
         ]
@@ -157,7 +164,15 @@ class OpenRelease:
         self._noise = noise
         self._parts = parts
         self._fed = np.zeros(tasks, dtype=bool)
+        self._step = 0
         self.records = tuple(records)
+
+    def next_step(self) -> None:
+        """Go on to the next of the recorded steps; the noise is fresh and all tasks may come again."""
+        if self._step + 1 >= self.records[0].steps:
+            raise ReleaseError(f"only {self.records[0].steps} steps were recorded and paid for")
+        self._step += 1
+        self._fed[:] = False
 
     def feed(self, first_task: int, *sums: Array) -> tuple[Array, ...]:
         """Noisy values of the tasks from ``first_task`` on, given the raw sums of every part.
@@ -179,7 +194,7 @@ class OpenRelease:
             raise ReleaseError("the sums hold NaN or infinity: clip and check the data first")
         self._fed[first_task:stop] = True
         return tuple(
-            _add_noise(self._noise, part, record, first_task, block)
+            _add_noise(self._noise, part, record, self._step, first_task, block)
             for part, record, block in zip(self._parts, self.records, sums, strict=True)
         )
 
@@ -194,11 +209,11 @@ def _noise_scale(sensitivity: float, mu: float) -> float:
 
 
 def _add_noise(
-    noise: NoiseSource, part: Part, record: Record, first_task: int, sums: Array
+    noise: NoiseSource, part: Part, record: Record, step: int, first_task: int, sums: Array
 ) -> Array:
     if record.noise_scale == 0:
         return np.array(sums, dtype=np.float64)
-    drawn = noise.standard_normal(record.name, first_task, *sums.shape)
+    drawn = noise.standard_normal(record.name, step, first_task, *sums.shape)
     if part.symmetric:
         rows, columns = np.triu_indices(part.width)
         drawn[:, rows != columns] *= math.sqrt(0.5)

@@ -69,7 +69,9 @@ class PrivacyReport:
             return "NOT PRIVATE: the noise comes from a fixed seed and can be subtracted"
         if not self.private:
             return "NOT PRIVATE: no noise was added"
-        return f"epsilon = {self.epsilon:.4g} at delta = {self.delta:g} (mu = {self.mu:.4g})"
+        sampled = any(record.sampling_rate < 1 for record in self.ledger)
+        mu = "with sampling" if sampled else f"mu = {self.mu:.4g}"
+        return f"epsilon = {self.epsilon:.4g} at delta = {self.delta:g} ({mu})"
 
     def to_json(self) -> str:
         """The whole report as JSON text."""
@@ -117,7 +119,7 @@ class PrivacyReport:
             lines.append(
                 f"    {record.name}: {record.what}, {_shape(record)}; "
                 f"sensitivity {record.sensitivity:.4g} ({record.because}); "
-                f"noise {record.noise_scale:.4g}; {self._share(record)} of the budget"
+                f"noise {record.noise_scale:.4g}{_steps(record)}; {self._share(record)} of the budget"
             )
         lines.append("  public inputs")
         lines += [f"    {name}: {value}" for name, value in self.public_inputs.items()]
@@ -136,7 +138,7 @@ class PrivacyReport:
         for title in ("sensitivity", "noise", "budget"):
             releases.add_column(title, justify="right")
         for record in self.ledger:
-            numbers = (f"{record.sensitivity:.4g}", f"{record.noise_scale:.4g}")
+            numbers = (f"{record.sensitivity:.4g}", f"{record.noise_scale:.4g}{_steps(record)}")
             releases.add_row(
                 escape(record.name),
                 escape(record.what),
@@ -171,6 +173,12 @@ class PrivacyReport:
 
 def _shape(record: Record) -> str:
     return " x ".join(str(size) for size in record.shape)
+
+
+def _steps(record: Record) -> str:
+    """How often, and for which part of the users, if that is not once and all."""
+    times = f" x {record.steps} steps" if record.steps > 1 else ""
+    return times + (f", {record.sampling_rate:.3g} of users" if record.sampling_rate < 1 else "")
 
 
 def _plain(value: object) -> Any:

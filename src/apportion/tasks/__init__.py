@@ -1,5 +1,8 @@
 """Many models, one per task."""
 
+from apportion.tasks.classifier import MultiTaskClassifier
+from apportion.tasks.descent import MultiTaskDescent
+from apportion.tasks.losses import Loss
 from apportion.tasks.ridge import MultiTaskRidge
 
-__all__ = ["MultiTaskRidge"]
+__all__ = ["Loss", "MultiTaskClassifier", "MultiTaskDescent", "MultiTaskRidge"]

@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -56,7 +56,11 @@ class MultiTaskLinear(Estimator):
     coef_: NDArray[np.float64]
     task_ids_: NDArray[Any]
     privacy_: PrivacyReport
-    _public_parameters: ClassVar[tuple[str, ...]]
+
+    def _public_parameters(self) -> dict[str, Any]:
+        """Every parameter but the budget, as it is used, for the privacy report."""
+        elsewhere = {"epsilon", "delta", "allocation", "noise_seed"}
+        return {name: value for name, value in self.get_params().items() if name not in elsewhere}
 
     def _curator(self, data: TaskData) -> Curator:
         """Check what privacy needs, before anything is computed from the data."""
@@ -88,7 +92,7 @@ class MultiTaskLinear(Estimator):
             public_inputs={
                 "catalogue": catalogue,
                 "dimension": data.dimension,
-                **{name: getattr(self, name) for name in self._public_parameters},
+                **self._public_parameters(),
                 **self.allocation.public_inputs(),
             },
             warnings=warnings,

@@ -60,8 +60,6 @@ class MultiTaskRidge(MultiTaskLinear):
     (1,)
     """
 
-    _public_parameters = ("feature_bound", "label_bound", "alpha", "noise_ridge", "gram_share")
-
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -89,14 +87,14 @@ class MultiTaskRidge(MultiTaskLinear):
         """Train on the data; the result may be published under ``self.privacy``."""
         self._check_parameters()
         curator = self._curator(data)
-        weights = self.allocation.allocate(data.graph, curator)
+        weights, _ = self.allocation.allocate(data.graph, curator)
         features, labels = data.features, data.labels
         if weights.bounded:
             features = clip_rows(features, self.feature_bound)
             labels = clip_values(labels, self.label_bound)
-        task = weights.task[data.pair_of_row]
-        row_weights = weights.per_row(data.pair_of_row)
-        rows = TaskRows.sort(features, data.feature_row, labels, row_weights, task, data.tasks)
+        pair = data.pair_of_row
+        examples = (features, data.feature_row, labels, weights.per_row(pair))
+        rows = TaskRows.sort(*examples, weights.user[pair], weights.task[pair], data.tasks)
         coef = self._solve_all(rows, self._open(curator, weights, rows), CpuEngine())
         self.coef_ = coef
         self.task_ids_ = data.task_ids
@@ -118,7 +116,7 @@ class MultiTaskRidge(MultiTaskLinear):
             Part("A", "weighted sums of x x'", gram, width=rows.dimension, symmetric=True),
             Part("b", "weighted sums of y x", moment, width=rows.dimension),
         ]
-        mu = curator.target.mu * math.sqrt(1 - self.allocation.share)
+        mu = curator.ledger.affordable_mu()
         shares = (self.gram_share, 1 - self.gram_share)
         return curator.open("statistics", parts, rows.tasks, mu, shares)
 

@@ -1,0 +1,178 @@
+"""Classification into many classes: one private logistic model per class."""
+
+import math
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from apportion.allocation import AdaptiveWeights, Allocation
+from apportion.data import TaskData
+from apportion.data.tasks import read_matrix
+from apportion.privacy import PrivacyReport, clip_rows
+from apportion.privacy.bounds import check_bound
+from apportion.privacy.checks import whole
+from apportion.privacy.errors import DataError, NotFittedError
+from apportion.tasks.base import Estimator
+from apportion.tasks.descent import MultiTaskDescent
+from apportion.tasks.losses import Loss
+
+
+class MultiTaskClassifier(Estimator):
+    """One-against-rest classification into many classes, under user-level differential privacy.
+
+    Rows are (user, class, features): a ``TaskData`` whose tasks are the classes and which needs no
+    labels. Each class is a task. A row is a positive example of its own class and a negative one of
+    ``negatives`` other classes, chosen at random, so that a user touches few classes and its budget is
+    not spread over all of them; small classes get more of it by the allocation. The missing negatives
+    only shift the intercept by a known constant, which the probabilities take into account.
+
+    Args:
+        epsilon, delta: the privacy budget; ``math.inf`` for no privacy.
+        negatives: how many other classes a row serves as a negative example; None means all.
+        feature_bound: public; longer feature vectors are scaled down to this norm.
+        intercept: whether each class gets a constant term.
+        seed: for choosing negatives; harmless, since each user's depend on its own rows only.
+        loss, gradient_bound, clip, alpha, radius, steps, learning_rate, allocation, noise_seed: as in
+            ``MultiTaskDescent``. ``radius`` is 10 / feature_bound by default.
+
+    Attributes:
+        classes_: the public classes; coef_ [classes, d] and intercept_ [classes]: the released model.
+
+    >>> import apportion as ap, numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> centres = 2 * np.eye(3)
+    >>> kind = rng.integers(0, 3, 3000)
+    >>> rows = ap.TaskData(np.arange(3000), kind, centres[kind] + rng.normal(size=(3000, 3)), tasks=3)
+    >>> model = ap.MultiTaskClassifier(epsilon=1.0, feature_bound=3.0).fit(rows)
+    >>> model.predict(centres)
+    array([0, 1, 2])
+    >>> model.predict_proba(centres).sum(axis=1).round(6)
+    array([1., 1., 1.])
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        *,
+        negatives: int | None = 5,
+        feature_bound: float = 1.0,
+        intercept: bool = True,
+        loss: str | Loss = "logistic",
+        gradient_bound: float | None = None,
+        clip: str = "user",
+        alpha: float = 0.0,
+        radius: float | None = None,
+        steps: int | None = None,
+        learning_rate: float | None = None,
+        allocation: Allocation = AdaptiveWeights.for_convex(),  # noqa: B008 (immutable)
+        seed: int = 0,
+        noise_seed: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.negatives = negatives
+        self.feature_bound = feature_bound
+        self.intercept = intercept
+        self.loss = loss
+        self.gradient_bound = gradient_bound
+        self.clip = clip
+        self.alpha = alpha
+        self.radius = radius
+        self.steps = steps
+        self.learning_rate = learning_rate
+        self.allocation = allocation
+        self.seed = seed
+        self.noise_seed = noise_seed
+
+    def fit(self, data: TaskData) -> Self:
+        """Train on rows (user, class, features); the result may be published under ``privacy``."""
+        if not isinstance(data, TaskData):
+            raise DataError(f"fit takes a TaskData, got {type(data).__name__}")
+        if data.tasks < 2:
+            raise DataError("classification needs at least two classes")
+        bound = check_bound("feature_bound", self.feature_bound)
+        negatives = self._negatives(data.tasks)
+        model = MultiTaskDescent(
+            self.epsilon,
+            self.delta,
+            loss=self.loss,
+            feature_bound=bound * math.sqrt(2) if self.intercept else bound,
+            label_bound=1.0,
+            gradient_bound=self.gradient_bound,
+            clip=self.clip,  # type: ignore[arg-type]
+            alpha=self.alpha,
+            radius=10 / bound if self.radius is None else self.radius,
+            steps=self.steps,
+            learning_rate=self.learning_rate,
+            allocation=self.allocation,
+            noise_seed=self.noise_seed,
+        ).fit(self._against_rest(data, negatives, bound))
+        self.classes_ = data.task_ids
+        self.coef_ = model.coef_[:, : data.dimension]
+        constant = model.coef_[:, data.dimension] * bound if self.intercept else 0.0
+        # A class has seen this share of the other classes' rows: log-odds are too high by its log.
+        share = negatives / (data.tasks - 1)
+        self.intercept_ = np.full(data.tasks, math.log(share)) + constant
+        self.privacy_ = model.privacy
+        return self
+
+    def _negatives(self, classes: int) -> int:
+        if self.negatives is None:
+            return classes - 1
+        return min(whole("negatives", self.negatives, at_least=1), classes - 1)
+
+    def _against_rest(self, data: TaskData, negatives: int, bound: float) -> TaskData:
+        """Examples of label 1 for each row's own class, -1 for others, features with a constant."""
+        rows = np.arange(len(data.task))
+        # Other classes at distinct distances from a random start: all of them if that many are asked.
+        others = data.tasks - 1
+        start = data.row_scores(whole("seed", self.seed, at_least=0)) % np.uint64(others)
+        distance = (start.astype(np.int64)[:, None] + np.arange(negatives)) % others + 1
+        away = (data.task[:, None] + distance) % data.tasks
+        task = np.concatenate([data.task, away.ravel()])
+        labels = np.concatenate([np.ones(len(rows)), -np.ones(away.size)])
+        remade = data.remade(np.concatenate([rows, np.repeat(rows, negatives)]), task, labels)
+        if self.intercept:
+            constant = np.full((len(data.features), 1), bound)
+            private = math.isfinite(float(self.epsilon))
+            features = clip_rows(data.features, bound) if private else data.features
+            remade.features = np.hstack([features, constant])
+        return remade
+
+    def decision_function(self, features: ArrayLike) -> NDArray[np.float64]:
+        """Log-odds of each class against the rest, [rows, classes]."""
+        if not hasattr(self, "coef_"):
+            raise NotFittedError("this MultiTaskClassifier is not trained yet: call fit first")
+        rows = read_matrix("features", np.atleast_2d(np.asarray(features)))
+        if rows.shape[1] != self.coef_.shape[1]:
+            raise DataError(
+                f"features must have {self.coef_.shape[1]} columns, got {rows.shape[1]}"
+            )
+        return np.asarray(rows @ self.coef_.T + self.intercept_)
+
+    def predict(self, features: ArrayLike) -> NDArray[Any]:
+        """The most likely class of each row of features, [rows]."""
+        best = np.argmax(self.decision_function(features), axis=1)
+        return np.asarray(self.classes_[best])
+
+    def predict_proba(self, features: ArrayLike) -> NDArray[np.float64]:
+        """Probabilities of the classes: one-against-rest, scaled to sum to one, [rows, classes]."""
+        odds = 1 / (1 + np.exp(-np.clip(self.decision_function(features), -700, 700)))
+        return np.asarray(odds / odds.sum(axis=1, keepdims=True))
+
+    def score(self, data: TaskData) -> float:
+        """The share of rows whose class is predicted. An exact statistic of the data: not a release."""
+        if not len(data.task):
+            raise DataError("score needs at least one row")
+        return float(
+            np.mean(self.predict(data.features[data.feature_row]) == data.task_ids[data.task])
+        )
+
+    @property
+    def privacy(self) -> PrivacyReport:
+        """The guarantee of the trained models."""
+        if not hasattr(self, "privacy_"):
+            raise NotFittedError("this MultiTaskClassifier is not trained yet: call fit first")
+        return self.privacy_

@@ -1,0 +1,341 @@
+"""Convex losses per task by noisy gradient descent (Algorithm 2)."""
+
+import math
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.allocation import AdaptiveWeights, Allocation
+from apportion.data import TaskData
+from apportion.engine import CpuEngine, Engine, TaskRows, UserRows
+from apportion.privacy import Curator, Part, UserBound, UserWeights, clip_rows, clip_values, unpack
+from apportion.privacy.bounds import MARGIN, check_bound
+from apportion.privacy.checks import number, whole
+from apportion.privacy.errors import ParameterError
+from apportion.privacy.release import OpenRelease
+from apportion.tasks.base import MultiTaskLinear
+from apportion.tasks.losses import Loss, find_loss
+from apportion.tasks.schedules import Adaptive, Decaying, Schedule, Theory
+
+Array = NDArray[np.float64]
+
+_POWERS = {"constant": 0.0, "1/sqrt(t)": 0.5, "1/t": 1.0}
+_DEFAULT_STEPS = 50
+_MOST_EXACT_STEPS = 50_000
+
+
+class MultiTaskDescent(MultiTaskLinear):
+    """Linear models with any convex loss for many tasks, under user-level differential privacy.
+
+    Every step sums the users' weighted gradients of all tasks, clipped before they are summed, adds
+    noise and moves. The number of steps, and so the cost, is fixed before the first one.
+
+    With ``epsilon=math.inf`` there is no noise, no clipping and no ball, every weight is one, and the
+    exact minimiser is approached by accelerated descent (for smooth losses).
+
+    Args:
+        epsilon, delta: the privacy budget; ``math.inf`` for no privacy.
+        loss: ``"squared"``, ``"logistic"``, ``"hinge"``, ``"huber"``, ``"absolute"``, ``"poisson"``, or a
+            ``Loss``. For ``"logistic"`` and ``"hinge"`` labels are -1 and 1.
+        feature_bound: public; longer feature vectors are scaled down to this norm.
+        label_bound: public; labels are clipped to [-label_bound, label_bound].
+        gradient_bound: public; gradients are clipped to this norm. Smaller means less noise and more
+            bias. By default half of feature_bound times the loss's Lipschitz constant, or a quarter
+            of feature_bound * label_bound for losses that have none.
+        clip: ``"user"`` clips the whole weighted gradient of a user, over all its tasks, once;
+            ``"row"`` clips each example's gradient before it is weighted. The sensitivity is the same,
+            and ``"user"`` never clips more.
+        alpha: ridge penalty alpha/2 |theta|^2, in units of users of full weight; not private, free.
+        radius: public; models are kept in a ball of this radius. By default
+            2 * label_bound / feature_bound.
+        steps: the number of steps, or ``"theory"`` for the paper's.
+        schedule: ``"adaptive"`` (AdaGrad, one step size per task), ``"constant"``, ``"1/sqrt(t)"``,
+            ``"1/t"``, or ``"theory"`` for the paper's, which needs counts and ``users``.
+        learning_rate: the first step size; for ``"adaptive"`` in units of the radius.
+        momentum: the share of the last move that is added to the next.
+        average: return the mean of this last portion of the steps; 0 returns the last one.
+        sampling_rate: below 1, each user takes part in a step with this probability (true Poisson
+            sampling, accounted by dp-accounting, an extra).
+        users: the number of users as a public (rounded) figure, for ``"theory"``.
+        allocation: how users split their budget among tasks.
+        noise_seed: fixes the noise, for tests and studies; the model is then NOT PRIVATE.
+
+    Attributes:
+        coef_: the released models, [tasks, d].
+
+    >>> import apportion as ap
+    >>> data = ap.simulate_tasks(users=2000, tasks=20, tasks_per_user=5)
+    >>> model = ap.MultiTaskDescent(epsilon=2.0, delta=1e-5, loss="huber", radius=1.0).fit(data)
+    >>> model.coef_.shape, round(model.privacy.epsilon, 6)
+    ((20, 5), 2.0)
+    >>> [record.name for record in model.privacy.ledger]
+    ['counts', 'gradients']
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        *,
+        loss: str | Loss = "squared",
+        feature_bound: float = 1.0,
+        label_bound: float = 1.0,
+        gradient_bound: float | None = None,
+        clip: Literal["user", "row"] = "user",
+        alpha: float = 0.0,
+        radius: float | None = None,
+        steps: int | Literal["theory"] | None = None,
+        schedule: str = "adaptive",
+        learning_rate: float | None = None,
+        momentum: float = 0.0,
+        average: float = 0.5,
+        sampling_rate: float = 1.0,
+        users: int | None = None,
+        allocation: Allocation = AdaptiveWeights.for_convex(),  # noqa: B008 (immutable)
+        noise_seed: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.loss = loss
+        self.feature_bound = feature_bound
+        self.label_bound = label_bound
+        self.gradient_bound = gradient_bound
+        self.clip = clip
+        self.alpha = alpha
+        self.radius = radius
+        self.steps = steps
+        self.schedule = schedule
+        self.learning_rate = learning_rate
+        self.momentum = momentum
+        self.average = average
+        self.sampling_rate = sampling_rate
+        self.users = users
+        self.allocation = allocation
+        self.noise_seed = noise_seed
+
+    def fit(self, data: TaskData) -> Self:
+        """Train on the data; the result may be published under ``self.privacy``."""
+        self._check_parameters()
+        curator = self._curator(data)
+        weights, sizes = self.allocation.allocate(data.graph, curator)
+        if weights.bounded:
+            coef = self._descend_privately(data, curator, weights, sizes)
+        else:
+            coef = self._descend_exactly(data, curator, weights)
+        self.coef_ = coef
+        self.task_ids_ = data.task_ids
+        self.privacy_ = self._report(curator, data)
+        return self
+
+    def _descend_privately(
+        self, data: TaskData, curator: Curator, weights: UserWeights, sizes: Array | None
+    ) -> Array:
+        bound, radius = self._gradient_bound, self._radius
+        sums = _Gradients(self, data, weights, CpuEngine(), bound)
+        steps, schedule = self._plan(data, curator, sizes)
+        release = self._open(curator, weights, data, steps, bound)
+        rate = release.records[0].sampling_rate
+        noise = curator.noise
+
+        coef, velocity, mean = (np.zeros((data.tasks, data.dimension)) for _ in range(3))
+        kept = max(1, round(float(self.average) * steps))
+        for step in range(steps):
+            if step:
+                release.next_step()
+            users = len(data.user_key)
+            sample = None if rate == 1 else noise.poisson_sample("gradients", step, users, rate)
+            (noisy,) = release.feed(0, sums(coef, sample))
+            gradient = noisy / rate + float(self.alpha) * coef
+            move = -schedule.rates(step + 1, gradient) * gradient
+            velocity = float(self.momentum) * velocity + move
+            coef = _project(coef + velocity, radius)
+            if step >= steps - kept:
+                mean += coef / kept
+        return mean
+
+    def _open(
+        self, curator: Curator, weights: UserWeights, data: TaskData, steps: int, bound: float
+    ) -> OpenRelease:
+        """Record all steps at once, with what the allocation has left of the budget.
+
+        Sensitivity of a step: with clip="row" a user's part in task i is w_ij times a (mean of) vectors
+        of norm <= gradient_bound, and sum_i w_ij^2 <= 1; with clip="user" its whole part is
+        scaled to norm <= gradient_bound. Clipping comes before summing: clipping a sum would let one
+        user move it by twice the bound in every task.
+        """
+        if self.clip == "row":
+            per_user = weights.bound(bound, "|gradient of a row| <= gradient_bound")
+        else:
+            per_user = UserBound(
+                bound, "a user's gradient over all tasks is scaled to gradient_bound"
+            )
+        rate = float(self.sampling_rate)
+        mu = curator.ledger.affordable_mu(steps, rate)
+        part = Part("gradients", "weighted sums of clipped gradients", per_user, data.dimension)
+        return curator.open("gradients", [part], data.tasks, mu, steps=steps, sampling_rate=rate)
+
+    def _plan(self, data: TaskData, curator: Curator, sizes: Array | None) -> tuple[int, Schedule]:
+        """The number of steps and their sizes, from public and released values."""
+        theory = self._theory(data, curator, sizes)
+        if theory is not None and self.steps == "theory":
+            steps = theory.steps
+        else:
+            steps = _DEFAULT_STEPS if self.steps is None else int(self.steps)
+        if theory is not None and self.schedule == "theory":
+            return steps, theory.schedule(steps)
+        if self.schedule == "adaptive":
+            rate = 0.25 if self.learning_rate is None else float(self.learning_rate)
+            return steps, Adaptive(rate * self._radius)
+        rate = 0.1 if self.learning_rate is None else float(self.learning_rate)
+        return steps, Decaying(rate, _POWERS[self.schedule])
+
+    def _theory(self, data: TaskData, curator: Curator, sizes: Array | None) -> Theory | None:
+        if "theory" not in (self.steps, self.schedule):
+            return None
+        if sizes is None or self.users is None or not isinstance(self.allocation, AdaptiveWeights):
+            raise ParameterError(
+                '"theory" needs to know the task sizes and the number of users: '
+                "use AdaptiveWeights and give users=, a public figure"
+            )
+        return Theory(
+            sizes=sizes,
+            exponent=self.allocation.exponent,
+            users=self.users,
+            dimension=data.dimension,
+            mu=curator.ledger.affordable_mu(),
+            gradient_bound=self._gradient_bound,
+            diameter=2 * self._radius,
+            alpha=float(self.alpha),
+        )
+
+    def _descend_exactly(self, data: TaskData, curator: Curator, weights: UserWeights) -> Array:
+        """Without privacy: accelerated descent until nothing moves, or as many steps as asked for."""
+        engine = CpuEngine()
+        sums = _Gradients(self, data, weights, engine, math.inf)
+        limit = self.steps if isinstance(self.steps, int) else _MOST_EXACT_STEPS
+        part = Part("gradients", "sums of gradients", weights.bound(1.0, ""), data.dimension)
+        curator.open("gradients", [part], data.tasks, math.inf)
+        loss = find_loss(self.loss)
+        if math.isinf(loss.smoothness):
+            return self._descend_subgradients(sums, data, min(limit, 2000))
+        curvature = loss.smoothness * sums.largest_eigenvalues() + float(self.alpha)
+        step_size = 1 / np.maximum(curvature, np.finfo(np.float64).tiny)[:, None]
+        coef = np.zeros((data.tasks, data.dimension))
+        ahead, age = coef, np.ones((data.tasks, 1))
+        for _ in range(limit):
+            gradient = sums(ahead, None) + float(self.alpha) * ahead
+            moved = ahead - step_size * gradient
+            # Nesterov's momentum, restarted for a task whenever it points uphill.
+            uphill = np.sum(gradient * (moved - coef), axis=1, keepdims=True) > 0
+            age = np.where(uphill, 1.0, age)
+            older = (1 + np.sqrt(1 + 4 * age**2)) / 2
+            ahead = moved + (age - 1) / older * (moved - coef) * ~uphill
+            change = np.abs(moved - coef).max(initial=0.0)
+            coef, age = moved, older
+            if change <= 1e-10 * (1 + np.abs(coef).max(initial=0.0)):
+                break
+        return coef
+
+    def _descend_subgradients(self, sums: "_Gradients", data: TaskData, steps: int) -> Array:
+        schedule = Adaptive(self._radius)
+        coef, mean = np.zeros((data.tasks, data.dimension)), np.zeros((data.tasks, data.dimension))
+        for step in range(steps):
+            gradient = sums(coef, None) + float(self.alpha) * coef
+            coef = coef - schedule.rates(step + 1, gradient) * gradient
+            mean += coef * (step >= steps // 2) / (steps - steps // 2)
+        return mean
+
+    def _public_parameters(self) -> dict[str, Any]:
+        used = {"gradient_bound": self._gradient_bound, "radius": self._radius}
+        return {**super()._public_parameters(), "loss": find_loss(self.loss).name, **used}
+
+    @property
+    def _gradient_bound(self) -> float:
+        if self.gradient_bound is not None:
+            return check_bound("gradient_bound", self.gradient_bound)
+        lipschitz = find_loss(self.loss).lipschitz
+        G = check_bound("feature_bound", self.feature_bound)
+        if math.isfinite(lipschitz):
+            return G * lipschitz / 2
+        return G * check_bound("label_bound", self.label_bound) / 4
+
+    @property
+    def _radius(self) -> float:
+        if self.radius is not None:
+            return check_bound("radius", self.radius)
+        return 2 * float(self.label_bound) / float(self.feature_bound)
+
+    def _check_parameters(self) -> None:
+        find_loss(self.loss)
+        check_bound("feature_bound", self.feature_bound)
+        check_bound("label_bound", self.label_bound)
+        if self.clip not in ("user", "row"):
+            raise ParameterError(f'clip must be "user" or "row", got {self.clip!r}')
+        number("alpha", self.alpha, at_least=0, at_most=1e100)
+        number("momentum", self.momentum, at_least=0, below=1)
+        number("average", self.average, at_least=0, at_most=1)
+        number("sampling_rate", self.sampling_rate, above=0, at_most=1)
+        if self.steps is not None and self.steps != "theory":
+            whole("steps", self.steps, at_least=1)
+        if self.schedule not in (*_POWERS, "adaptive", "theory"):
+            choices = ", ".join(("adaptive", *_POWERS, "theory"))
+            raise ParameterError(f"schedule must be one of {choices}, got {self.schedule!r}")
+        if self.learning_rate is not None:
+            number("learning_rate", self.learning_rate, above=0, at_most=1e100)
+        if self.users is not None:
+            whole("users", self.users, at_least=2)
+        _ = self._gradient_bound, self._radius
+
+
+class _Gradients:
+    """Raw gradient sums of the clipped data, for a release to add noise to."""
+
+    def __init__(
+        self,
+        model: MultiTaskDescent,
+        data: TaskData,
+        weights: UserWeights,
+        engine: Engine,
+        bound: float,
+    ) -> None:
+        features, labels = data.features, data.labels
+        if weights.bounded:
+            features = clip_rows(features, model.feature_bound)
+            labels = clip_values(labels, model.label_bound)
+        pair = data.pair_of_row
+        row_weights = weights.per_row(pair)
+        examples = (
+            features,
+            data.feature_row,
+            labels,
+            row_weights,
+            weights.user[pair],
+            weights.task[pair],
+        )
+        self._engine = engine
+        self._derivative = find_loss(model.loss).compiled
+        self._bound = bound * (1 - MARGIN)
+        self._by_user = weights.bounded and model.clip == "user"
+        order: Any = UserRows if self._by_user else TaskRows
+        self._rows = order.sort(*examples, data.tasks)
+
+    def __call__(self, coef: Array, sample: NDArray[np.bool_] | None) -> Array:
+        """The sums at these models [tasks, d], over all users or over a sample of them [users]."""
+        rows = self._rows if sample is None else self._rows.of_users(sample)
+        sum_up = (
+            self._engine.user_clipped_gradient
+            if self._by_user
+            else self._engine.row_clipped_gradient
+        )
+        return sum_up(rows, coef, self._derivative, self._bound)
+
+    def largest_eigenvalues(self) -> Array:
+        """Of each task's sum of x x', [tasks]; only where no privacy is asked for."""
+        second, _ = self._engine.statistics(self._rows, 0, self._rows.tasks)
+        return np.asarray(np.linalg.eigvalsh(unpack(second, self._rows.dimension))[:, -1])
+
+
+def _project(coef: Array, radius: float) -> Array:
+    norm = np.linalg.norm(coef, axis=1, keepdims=True)
+    return np.asarray(coef * np.minimum(1.0, radius / np.maximum(norm, 1e-300)))

@@ -1,0 +1,160 @@
+"""Losses of a linear model, as functions of the margin z = theta . x and the label y.
+
+The gradient in theta is derivative(z, y) x, so its norm is |derivative| |x|: clipping a gradient is
+scaling one number. A regulariser alpha/2 |theta|^2 makes any of them alpha-strongly convex.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from numba import cfunc, types
+from numba.core.errors import NumbaError
+
+from apportion.privacy.checks import number
+from apportion.privacy.errors import ParameterError
+
+Scalar = Callable[[float, float], float]
+_SIGNATURE = types.float64(types.float64, types.float64)
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A convex loss of the margin.
+
+    Args:
+        name: for reports.
+        value, derivative: two functions of the margin and the label, in plain Python on floats
+            (``math`` is allowed); they are compiled.
+        lipschitz: the largest |derivative| for labels in [-1, 1]; infinite if there is none.
+        smoothness: the largest second derivative; infinite if there is none.
+
+    >>> import apportion as ap
+    >>> pseudo_huber = Loss(
+    ...     "pseudo-Huber",
+    ...     value=lambda z, y: math.sqrt(1 + (z - y) ** 2) - 1,
+    ...     derivative=lambda z, y: (z - y) / math.sqrt(1 + (z - y) ** 2),
+    ...     lipschitz=1.0,
+    ...     smoothness=1.0,
+    ... )
+    >>> data = ap.simulate_tasks(users=500, tasks=5, tasks_per_user=2)
+    >>> ap.MultiTaskDescent(epsilon=2.0, loss=pseudo_huber).fit(data).coef_.shape
+    (5, 5)
+    """
+
+    name: str
+    value: Scalar
+    derivative: Scalar
+    lipschitz: float = math.inf
+    smoothness: float = math.inf
+
+    def __post_init__(self) -> None:
+        number("lipschitz", self.lipschitz, above=0)
+        number("smoothness", self.smoothness, above=0)
+
+    @cached_property
+    def compiled(self) -> Any:
+        """The derivative as machine code."""
+        try:
+            return cfunc(_SIGNATURE)(self.derivative)
+        except NumbaError as error:
+            reason = str(error).splitlines()[0]
+            raise ParameterError(
+                f"the derivative of the loss {self.name!r} cannot be compiled ({reason}); "
+                "use plain arithmetic and math functions on two floats"
+            ) from error
+
+    def __repr__(self) -> str:
+        return f"Loss({self.name!r})"
+
+
+def squared() -> Loss:
+    """(z - y)^2 / 2."""
+    return Loss("squared", lambda z, y: 0.5 * (z - y) ** 2, lambda z, y: z - y, smoothness=1.0)
+
+
+def logistic() -> Loss:
+    """log(1 + exp(-y z)), labels -1 and 1."""
+
+    def value(z: float, y: float) -> float:
+        return max(-y * z, 0.0) + math.log1p(math.exp(-abs(y * z)))
+
+    def derivative(z: float, y: float) -> float:
+        return -y / (1.0 + math.exp(min(y * z, 700.0)))
+
+    return Loss("logistic", value, derivative, lipschitz=1.0, smoothness=0.25)
+
+
+def hinge(width: float = 0.5) -> Loss:
+    """max(0, 1 - y z), its corner rounded over ``width``; labels -1 and 1."""
+    width = number("width", width, above=0, at_most=1e6)
+
+    def value(z: float, y: float) -> float:
+        gap = 1.0 - y * z
+        if gap <= 0.0:
+            return 0.0
+        return gap * gap / (2.0 * width) if gap < width else gap - width / 2.0
+
+    def derivative(z: float, y: float) -> float:
+        return -y * min(max((1.0 - y * z) / width, 0.0), 1.0)
+
+    return Loss(f"hinge, rounded over {width:g}", value, derivative, 1.0, 1.0 / width)
+
+
+def huber(threshold: float = 1.0) -> Loss:
+    """Squared for |z - y| below the threshold, linear above."""
+    threshold = number("threshold", threshold, above=0, at_most=1e6)
+
+    def value(z: float, y: float) -> float:
+        gap = abs(z - y)
+        return gap * gap / 2.0 if gap < threshold else threshold * (gap - threshold / 2.0)
+
+    def derivative(z: float, y: float) -> float:
+        return min(max(z - y, -threshold), threshold)
+
+    return Loss(f"Huber, threshold {threshold:g}", value, derivative, threshold, 1.0)
+
+
+def absolute() -> Loss:
+    """|z - y|."""
+
+    def derivative(z: float, y: float) -> float:
+        return 1.0 if z > y else (-1.0 if z < y else 0.0)
+
+    return Loss("absolute", lambda z, y: abs(z - y), derivative, lipschitz=1.0)
+
+
+def poisson(ceiling: float = 3.0) -> Loss:
+    """exp(z) - y z for counts y of rate exp(z), continued linearly above z = ``ceiling``."""
+    ceiling = number("ceiling", ceiling, at_least=-50, at_most=50)
+    top = math.exp(ceiling)
+
+    def value(z: float, y: float) -> float:
+        rate = math.exp(z) if z < ceiling else top * (1.0 + z - ceiling)
+        return rate - y * z
+
+    def derivative(z: float, y: float) -> float:
+        return math.exp(min(z, ceiling)) - y
+
+    return Loss(f"Poisson, rate up to {top:.4g}", value, derivative, top + 1.0, top)
+
+
+LOSSES: dict[str, Callable[[], Loss]] = {
+    "squared": squared,
+    "logistic": logistic,
+    "hinge": hinge,
+    "huber": huber,
+    "absolute": absolute,
+    "poisson": poisson,
+}
+
+
+def find_loss(loss: str | Loss) -> Loss:
+    """A loss by its name, or the loss itself."""
+    if isinstance(loss, Loss):
+        return loss
+    if not isinstance(loss, str) or loss not in LOSSES:
+        raise ParameterError(f"loss must be a Loss or one of {', '.join(LOSSES)}, got {loss!r}")
+    return LOSSES[loss]()

@@ -1,0 +1,94 @@
+"""Row 10: full batches, or true Poisson samples of whole users, accounted as such."""
+
+import dp_accounting
+import numpy as np
+import pytest
+from dp_accounting.pld import PLDAccountant
+
+import apportion as ap
+from apportion.engine import TaskRows, UserRows
+from apportion.privacy import Ledger, NoiseSource, PrivacyTarget, Record
+
+DATA = ap.simulate_tasks(users=300, tasks=6, tasks_per_user=3)
+SETTINGS = {"epsilon": 1.0, "steps": 10, "allocation": ap.UniformWeights()}
+
+
+def test_the_accounting_is_that_of_poisson_sampling() -> None:
+    report = ap.MultiTaskDescent(sampling_rate=0.1, **SETTINGS).fit(DATA).privacy
+    (record,) = report.ledger
+    assert (record.steps, record.sampling_rate) == (10, 0.1)
+    ratio = record.noise_scale / record.sensitivity
+    step = dp_accounting.PoissonSampledDpEvent(0.1, dp_accounting.GaussianDpEvent(ratio))
+    accountant = PLDAccountant().compose(dp_accounting.SelfComposedDpEvent(step, 10))
+    assert report.epsilon == pytest.approx(accountant.get_epsilon(1e-5))
+    assert 0.99 < report.epsilon <= 1.0
+    assert "0.1 of users" in str(report)
+
+
+def test_every_step_samples_whole_users_afresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    sample = NoiseSource.poisson_sample
+
+    def watched(self: NoiseSource, stream: str, step: int, users: int, rate: float) -> object:
+        drawn = sample(self, stream, step, users, rate)
+        seen.append(drawn)
+        return drawn
+
+    monkeypatch.setattr(NoiseSource, "poisson_sample", watched)
+    ap.MultiTaskDescent(sampling_rate=0.3, noise_seed=0, **SETTINGS).fit(DATA)
+    masks = np.array(seen)
+    assert masks.shape == (10, 300)
+    # Not a fixed batch size, not the same users: 90 expected, deviation 8.
+    sizes = masks.sum(axis=1)
+    assert len(set(sizes)) > 1
+    assert np.abs(sizes - 90).max() < 5 * 8
+    assert len({mask.tobytes() for mask in masks}) == 10
+
+
+@pytest.mark.parametrize("order", [TaskRows, UserRows])
+def test_a_user_outside_the_sample_has_no_weight(order: type[TaskRows]) -> None:
+    weights = np.ones(len(DATA.labels))
+    rows = order.sort(
+        DATA.features, DATA.feature_row, DATA.labels, weights, DATA.user, DATA.task, 6
+    )
+    sample = np.arange(300) % 3 == 0
+    sampled = rows.of_users(sample)
+    np.testing.assert_array_equal(sampled.weight > 0, sample[sampled.user])
+
+
+def test_sampling_without_the_accountant_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "dp_accounting", None)
+    with pytest.raises(ap.ParameterError, match=r"apportion\[accounting\]"):
+        ap.MultiTaskDescent(sampling_rate=0.1, **SETTINGS).fit(DATA)
+    ap.MultiTaskDescent(**SETTINGS).fit(DATA)  # full batches need no extra
+
+
+def test_a_sampled_release_over_the_target_is_refused() -> None:
+    ledger = Ledger(PrivacyTarget(1.0, 1e-5))
+    mu = ledger.affordable_mu(steps=5, sampling_rate=0.2)
+    assert mu > ledger.target.mu
+    noise = 5**0.5 / mu
+    with pytest.raises(ap.BudgetExceededError):
+        ledger.append(Record("more", "sums", (1,), 1.0, "one", 0.99 * noise, 5, 0.2))
+    ledger.append(Record("gradients", "sums", (1,), 1.0, "one", noise, 5, 0.2))
+    assert 0.99 < ledger.epsilon(1e-5) <= 1.0
+    with pytest.raises(ap.BudgetExceededError):
+        ledger.append(Record("again", "sums", (1,), 1.0, "one", noise, 5, 0.2))
+
+
+def test_steps_beyond_the_recorded_ones_are_refused() -> None:
+    from apportion.privacy import Curator, Part, UserBound
+
+    curator = Curator(PrivacyTarget(1.0, 1e-5))
+    part = Part("g", "sums", UserBound(1.0, "one"))
+    release = curator.open("g", [part], 2, curator.target.mu, steps=2)
+    first = release.feed(0, np.zeros((2, 1)))[0]
+    with pytest.raises(ap.ReleaseError, match="fed twice"):
+        release.feed(0, np.zeros((2, 1)))
+    release.next_step()
+    second = release.feed(0, np.zeros((2, 1)))[0]
+    assert not np.intersect1d(first, second).size
+    with pytest.raises(ap.ReleaseError, match="only 2 steps were recorded"):
+        release.next_step()
