@@ -3,26 +3,13 @@
 python benchmarks/foundation.py
 """
 
-import time
-from collections.abc import Callable
-
 import numpy as np
 
 import apportion as ap
 from apportion.allocation.optimal import solve_task_weights
 from apportion.engine import CpuEngine, TaskRows
 from apportion.privacy import NoiseSource
-
-
-def seconds(work: Callable[[], object], repeat: int = 3) -> float:
-    """The fastest of a few runs, after one to warm up."""
-    work()
-    times = []
-    for _ in range(repeat):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return min(times)
+from benchmarks.timing import seconds
 
 
 def noise() -> None:
