@@ -17,7 +17,7 @@ from apportion.allocation import (
     UniformSampling,
     UniformWeights,
 )
-from apportion.data import TaskData, simulate_tasks
+from apportion.data import Interactions, TaskData, simulate_tasks
 from apportion.privacy import (
     PrivacyReport,
     PrivacyTarget,
@@ -42,6 +42,7 @@ __all__ = [
     "ApportionError",
     "BudgetExceededError",
     "DataError",
+    "Interactions",
     "Loss",
     "MultiTaskClassifier",
     "MultiTaskDescent",

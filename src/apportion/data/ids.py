@@ -40,7 +40,7 @@ def read_ids(name: str, values: Any) -> NDArray[Any]:
 def number_ids(ids: NDArray[Any]) -> tuple[NDArray[Any], Integers]:
     """The distinct ids, and the position of each row's id among them, [rows]."""
     if ids.dtype.kind != "O":
-        return np.unique(ids, return_inverse=True)
+        return _number_integers(ids)
     positions: dict[Any, int] = {}
     codes = np.fromiter(
         (positions.setdefault(value, len(positions)) for value in ids), dtype=np.int64
@@ -48,6 +48,18 @@ def number_ids(ids: NDArray[Any]) -> tuple[NDArray[Any], Integers]:
     distinct = np.empty(len(positions), dtype=object)
     distinct[:] = list(positions)
     return distinct, codes
+
+
+def _number_integers(ids: Integers) -> tuple[Integers, Integers]:
+    """Sorted distinct ids and positions: by a table where they are dense, else by sorting."""
+    low, high = (int(ids.min()), int(ids.max())) if len(ids) else (0, -1)
+    if high - low >= 4 * len(ids) + 1000:
+        return np.unique(ids, return_inverse=True)
+    offset = ids - ids.dtype.type(low)
+    present = np.zeros(high - low + 1, dtype=bool)
+    present[offset] = True
+    positions = np.cumsum(present, dtype=np.int64) - 1
+    return (np.flatnonzero(present) + low).astype(ids.dtype), positions[offset]
 
 
 def find_ids(name: str, ids: NDArray[Any], catalogue: NDArray[Any], what: str) -> Integers:

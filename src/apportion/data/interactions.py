@@ -1,0 +1,363 @@
+"""Who interacted with what: ratings or plain events of users and items."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+import polars as pl
+from numpy.typing import ArrayLike, NDArray
+
+from apportion.data.graph import Graph, mix
+from apportion.data.ids import Integers, find_ids, id_keys, number_ids, read_ids
+from apportion.data.sparse import counting_sort
+from apportion.privacy.checks import number, whole
+from apportion.privacy.errors import DataError, ParameterError
+
+Items = int | Sequence[Any] | NDArray[Any] | Literal["public"] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Orientation:
+    """The interactions grouped by user or by item.
+
+    Attributes
+        start: where each group begins, with the end appended, [groups + 1].
+        other: the item (of a user's) or the user (of an item's) of each interaction, [rows].
+        rating: of each interaction, [rows], or None for plain events.
+    """
+
+    start: Integers
+    other: Integers
+    rating: NDArray[np.float32] | None
+
+
+class Interactions:
+    """Ratings, or events without a rating, of users and items; each (user, item) once.
+
+    Rows that repeat a (user, item) are merged: ratings are averaged, events count once.
+
+    Args:
+        user, item: ids of any type, [rows].
+        rating: one number per row, or None for implicit feedback.
+        items: the public catalogue: the number of items (ids are then 0, 1, ...), a list of ids, or
+            ``"public"`` to declare the ids found in the data public. Without one the data can only be
+            used where no privacy is asked for.
+        rating_range: the smallest and largest possible rating, public.
+        outside: what to do with ratings outside the range: ``"error"`` or ``"clip"``.
+
+    >>> data = Interactions(["ann", "ann", "bob"], ["x", "y", "x"], [5, 3, 4], items=["x", "y", "z"],
+    ...                     rating_range=(1, 5))
+    >>> data
+    Interactions(items=3, explicit, ratings from 1 to 5)
+    """
+
+    def __init__(
+        self,
+        user: Any,
+        item: Any,
+        rating: ArrayLike | None = None,
+        *,
+        items: Items = None,
+        rating_range: tuple[float, float] | None = None,
+        outside: Literal["error", "clip"] = "error",
+    ) -> None:
+        user_ids, item_ids = read_ids("user", user), read_ids("item", item)
+        if len(user_ids) != len(item_ids):
+            raise DataError(f"user has {len(user_ids)} rows and item has {len(item_ids)}")
+        self.rating_range = _check_range(rating_range)
+        ratings = None
+        if rating is not None:
+            ratings = _read_ratings(rating, len(user_ids), self.rating_range, outside)
+        self.catalogue_is_public = items is not None
+        self.catalogue_from_data = isinstance(items, str)
+        self.item_ids, item_codes = _catalogue(items, item_ids)
+        self.user_ids, user_codes = number_ids(user_ids)
+        self.user_key = id_keys(self.user_ids)
+        self.by_user = _merge(
+            user_codes, len(self.user_ids), item_codes, len(self.item_ids), ratings
+        )
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        user: str = "user",
+        item: str = "item",
+        rating: str | None = "rating",
+        items: Items = None,
+        rating_range: tuple[float, float] | None = None,
+        outside: Literal["error", "clip"] = "error",
+    ) -> Self:
+        """Read named columns of a pandas, polars or pyarrow table; ``rating=None`` for events.
+
+        >>> frame = pl.DataFrame({"user": [1, 1, 2], "item": [7, 8, 7], "rating": [4.0, 3.5, 5.0]})
+        >>> Interactions.from_frame(frame, items=[7, 8], rating_range=(0.5, 5.0))
+        Interactions(items=2, explicit, ratings from 0.5 to 5)
+        """
+        if (
+            hasattr(frame, "collect")
+            or not hasattr(frame, "__getitem__")
+            or isinstance(frame, dict)
+        ):
+            kind = type(frame).__name__
+            raise DataError(f"from_frame takes a pandas, polars or pyarrow table, got a {kind}")
+        names = list(getattr(frame, "column_names", None) or frame.columns)
+        for name in (user, item, rating):
+            if name is not None and name not in names:
+                raise DataError(f"there is no column {name!r}; the columns are {names}")
+        return cls(
+            frame[user],
+            frame[item],
+            None if rating is None else frame[rating],
+            items=items,
+            rating_range=rating_range,
+            outside=outside,
+        )
+
+    @classmethod
+    def from_path(cls, path: str | Path, **columns: Any) -> Self:
+        """Read a CSV or Parquet file, or a folder of Parquet files; arguments as in ``from_frame``."""
+        path = Path(path)
+        names = [columns.get(name, name) for name in ("user", "item", "rating")]
+        wanted = [name for name in names if name is not None]
+        if not path.exists():
+            raise DataError(f"there is no file or folder {path}")
+        try:
+            if path.is_dir():
+                lazy = pl.scan_parquet(path / "*.parquet")
+            elif path.suffix.lower() in (".parquet", ".pq"):
+                lazy = pl.scan_parquet(path)
+            else:
+                lazy = pl.scan_csv(path)
+            present = lazy.collect_schema().names()
+            for name in wanted:
+                if name not in present:
+                    raise DataError(f"{path} has no column {name!r}; its columns are {present}")
+            frame = lazy.select(wanted).collect()
+        except (pl.exceptions.PolarsError, OSError) as error:
+            # The text of the error may quote the data; its kind does not.
+            raise DataError(f"{path} cannot be read ({type(error).__name__})") from None
+        return cls.from_frame(frame, **columns)
+
+    @classmethod
+    def from_sparse(
+        cls,
+        matrix: Any,
+        *,
+        feedback: Literal["explicit", "implicit"] = "implicit",
+        public_items: bool = True,
+        rating_range: tuple[float, float] | None = None,
+        outside: Literal["error", "clip"] = "error",
+    ) -> Self:
+        """Read a scipy.sparse matrix of users x items; its width is the public number of items.
+
+        ``feedback="implicit"`` takes every stored entry that is not zero as an event.
+        """
+        if not (hasattr(matrix, "tocoo") and getattr(matrix, "ndim", 2) == 2):
+            raise DataError(
+                f"from_sparse takes a scipy.sparse matrix, got a {type(matrix).__name__}"
+            )
+        if feedback not in ("explicit", "implicit"):
+            raise ParameterError(f'feedback must be "explicit" or "implicit", got {feedback!r}')
+        entries = matrix.tocoo()
+        kept = entries.data != 0 if feedback == "implicit" else np.ones(entries.nnz, dtype=bool)
+        return cls(
+            entries.row[kept],
+            entries.col[kept],
+            entries.data if feedback == "explicit" else None,
+            items=int(matrix.shape[1]) if public_items else None,
+            rating_range=rating_range,
+            outside=outside,
+        )
+
+    @property
+    def items(self) -> int:
+        """The number of items in the catalogue."""
+        return len(self.item_ids)
+
+    @property
+    def users(self) -> int:
+        """The number of users. Not public."""
+        return len(self.user_key)
+
+    @property
+    def explicit(self) -> bool:
+        """Whether there are ratings."""
+        return self.by_user.rating is not None
+
+    @cached_property
+    def user_of_row(self) -> Integers:
+        """The user of each interaction, in the order of ``by_user``, [rows]."""
+        return np.repeat(np.arange(self.users), np.diff(self.by_user.start))
+
+    @cached_property
+    def by_item(self) -> Orientation:
+        """The interactions of each item, users in ascending order."""
+        start, order = counting_sort(self.by_user.other, self.items)
+        rating = None if self.by_user.rating is None else self.by_user.rating[order]
+        return Orientation(start, self.user_of_row[order], rating)
+
+    @property
+    def graph(self) -> Graph:
+        """Who interacted with what, items being the tasks."""
+        return Graph(self.user_of_row, self.by_user.other, self.user_key, self.items)
+
+    def take(self, rows: NDArray[Any]) -> "Interactions":
+        """The interactions at these rows of ``by_user`` (or where this mask is true); same users, items."""
+        part = object.__new__(Interactions)
+        cached = ("user_of_row", "by_item")
+        part.__dict__ = {name: value for name, value in vars(self).items() if name not in cached}
+        user, item = self.user_of_row[rows], self.by_user.other[rows]
+        rating = None if self.by_user.rating is None else self.by_user.rating[rows]
+        start = np.concatenate([[0], np.cumsum(np.bincount(user, minlength=self.users))])
+        part.by_user = Orientation(start, item, rating)
+        return part
+
+    def positives(self, at_least: float) -> "Interactions":
+        """Events without ratings: the interactions rated at least this high."""
+        if self.by_user.rating is None:
+            raise DataError("these interactions have no ratings")
+        part = self.take(self.by_user.rating >= number("at_least", at_least))
+        part.by_user = Orientation(part.by_user.start, part.by_user.other, None)
+        return part
+
+    def split(
+        self, shares: Sequence[float] = (0.8, 0.1, 0.1), seed: int = 0
+    ) -> tuple["Interactions", ...]:
+        """Split the interactions at random in these shares (training, validation, test).
+
+        An interaction's part depends on the seed, its user and its item alone.
+        """
+        shares = [number("a share", share, above=0, at_most=1) for share in shares]
+        if abs(sum(shares) - 1) > 1e-9:
+            raise ParameterError(f"the shares of a split must sum to 1, got {shares}")
+        score = self.graph.scores(whole("seed", seed, at_least=0)) / 2.0**64
+        part = np.searchsorted(np.cumsum(shares)[:-1], score, side="right")
+        return tuple(self.take(part == number) for number in range(len(shares)))
+
+    def hold_out_users(
+        self, users: int, history: float = 0.8, at_least: int = 1, seed: int = 0
+    ) -> tuple["Interactions", "HeldOut"]:
+        """Keep some users out of training: their history to recommend from, their labels to find.
+
+        Args:
+            users: how many, chosen at random among those with ``at_least`` interactions.
+            history: the share of a held-out user's interactions that is its history.
+            at_least: the number of interactions a held-out user must have.
+            seed: for choosing; a user's lot depends on its own id and interactions.
+        """
+        key = whole("seed", seed, at_least=0)
+        history = number("history", history, above=0, below=1)
+        lot = mix(self.user_key ^ np.uint64(key))
+        eligible = np.flatnonzero(np.diff(self.by_user.start) >= at_least)
+        if whole("users", users, at_least=1) > len(eligible):
+            raise DataError(f"fewer than {users} users have at least {at_least} interactions")
+        held = np.zeros(self.users, dtype=bool)
+        held[eligible[np.argsort(lot[eligible], kind="stable")[:users]]] = True
+        of_held = held[self.user_of_row]
+        graph = self.graph
+        rank = graph.rank_within_user(graph.scores(key))
+        size = np.diff(self.by_user.start)[self.user_of_row]
+        known = rank < np.maximum(1, np.round(history * size))
+        held_out = HeldOut(
+            self.take(of_held & known), self.take(of_held & ~known), np.flatnonzero(held)
+        )
+        return self.take(~of_held), held_out
+
+    def __repr__(self) -> str:
+        # Public facts only: the numbers of users and rows are not.
+        facts = [f"items={self.items}"] if self.catalogue_is_public else []
+        facts.append("explicit" if self.explicit else "implicit")
+        if self.rating_range:
+            facts.append("ratings from {:g} to {:g}".format(*self.rating_range))
+        return f"Interactions({', '.join(facts)})"
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Users outside training: what is known of them, what is to be found, and their numbers [users]."""
+
+    history: Interactions
+    labels: Interactions
+    users: Integers
+
+
+def _merge(
+    user: Integers, users: int, item: Integers, items: int, rating: NDArray[np.float32] | None
+) -> Orientation:
+    """Sort by user, then item (two stable counting sorts), and merge what repeats a pair."""
+    _, by_item = counting_sort(item, items)
+    start, by_user = counting_sort(user[by_item], users)
+    order = by_item[by_user]
+    user, item = user[order], item[order].astype(np.int32 if items < 2**31 else np.int64)
+    rating = None if rating is None else rating[order]
+    repeats = (user[1:] == user[:-1]) & (item[1:] == item[:-1])
+    if not repeats.any():
+        return Orientation(start, item, rating)
+    first = np.flatnonzero(np.concatenate([[True], ~repeats]))
+    if rating is not None:
+        count = np.diff(np.append(first, len(item)))
+        rating = (np.add.reduceat(rating.astype(np.float64), first) / count).astype(np.float32)
+    start = np.concatenate([[0], np.cumsum(np.bincount(user[first], minlength=users))])
+    return Orientation(start, item[first], rating)
+
+
+def _check_range(rating_range: tuple[float, float] | None) -> tuple[float, float] | None:
+    if rating_range is None:
+        return None
+    try:
+        low, high = (
+            number("rating_range", value, at_least=-1e30, at_most=1e30) for value in rating_range
+        )
+    except (TypeError, ValueError):
+        raise ParameterError(f"rating_range must be two numbers, got {rating_range!r}") from None
+    if not low < high:
+        raise ParameterError(f"rating_range must go up, got {rating_range!r}")
+    return low, high
+
+
+def _read_ratings(
+    rating: Any, rows: int, rating_range: tuple[float, float] | None, outside: str
+) -> NDArray[np.float32]:
+    if outside not in ("error", "clip"):
+        raise ParameterError(f'outside must be "error" or "clip", got {outside!r}')
+    try:
+        values = np.asarray(rating, dtype=np.float32)
+    except (TypeError, ValueError):
+        raise DataError("rating must hold numbers only") from None
+    if values.shape != (rows,):
+        raise DataError(f"rating must have one number for each of {rows} rows, got {values.shape}")
+    if not (finite := np.isfinite(values)).all():
+        raise DataError(f"rating: row {int(np.argmin(finite))} is missing or not finite")
+    if rating_range is None:
+        return values
+    low, high = rating_range
+    if outside == "clip":
+        return np.asarray(np.clip(values, low, high), dtype=np.float32)
+    if not (inside := (values >= np.float32(low)) & (values <= np.float32(high))).all():
+        row = int(np.argmin(inside))
+        raise DataError(
+            f'rating: row {row} is outside {low:g} to {high:g}; outside="clip" clips it'
+        )
+    return values
+
+
+def _catalogue(items: Items, values: NDArray[Any]) -> tuple[NDArray[Any], Integers]:
+    """The catalogue's ids [items], and the position in it of each row's item [rows]."""
+    if items is None or isinstance(items, str):
+        if items not in (None, "public"):
+            raise ParameterError(
+                f'items must be a number, a list of ids or "public", got {items!r}'
+            )
+        return number_ids(values)
+    if isinstance(items, (int, np.integer)):
+        ids: NDArray[Any] = np.arange(whole("items", items, at_least=1))
+    else:
+        ids = read_ids("items", items)
+        if len(set(ids.tolist())) < len(ids):
+            raise ParameterError("items names the same item twice")
+    return ids, find_ids("item", values, ids, "catalogue given as items")
