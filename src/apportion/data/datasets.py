@@ -183,7 +183,7 @@ def fetch(
     data_set: DataSet,
     path: Path,
     open_url: Callable[[str, int], tuple[IO[bytes], int]],
-    on_bytes: Callable[[int, int], None] = lambda done, total: None,
+    on_bytes: Callable[[int, int], object] | None = None,
 ) -> Path:
     """Fetch a data set's archive to a path, going on where an interrupted fetch stopped.
 
@@ -205,7 +205,8 @@ def fetch(
         file.truncate()
         while block := stream.read(1 << 20):
             file.write(block)
-            on_bytes(file.tell(), total)
+            if on_bytes is not None:
+                on_bytes(file.tell(), total)
         done = file.tell()
     if length and done != total:
         raise DataError(

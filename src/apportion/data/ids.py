@@ -59,7 +59,8 @@ def _number_integers(ids: Integers) -> tuple[Integers, Integers]:
     present = np.zeros(high - low + 1, dtype=bool)
     present[offset] = True
     positions = np.cumsum(present, dtype=np.int64) - 1
-    return (np.flatnonzero(present) + low).astype(ids.dtype), positions[offset]
+    distinct = np.flatnonzero(present).astype(ids.dtype) + ids.dtype.type(low)
+    return distinct, positions[offset]
 
 
 def find_ids(name: str, ids: NDArray[Any], catalogue: NDArray[Any], what: str) -> Integers:
