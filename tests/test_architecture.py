@@ -18,7 +18,7 @@ ROOMS = {
     "engine": {"engine"},
     "tasks": {"tasks", "engine", "allocation", "data", "privacy"},
     "studies": {"studies", "tasks", "allocation", "data", "privacy"},
-    "cli": {"cli", "studies", "privacy.errors", "version"},
+    "cli": {"cli", "data", "studies", "privacy.errors", "version"},
 }
 KERNEL_LIBRARIES = {"numpy", "scipy", "randomgen", "dp_accounting", "rich"}
 STANDARD = {

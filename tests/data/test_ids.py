@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,6 +27,8 @@ from apportion.data.ids import id_keys, number_ids, read_ids
         (pd.Series(["x", "y", "x"]), 2),
         (pd.Series([1, 2, 1]), 2),
         (["\ud800", "\ud801"], 2),
+        (pl.Series(["a", "a\0", "b"]), 3),
+        (np.array([-100, 100, 45, -100], dtype=np.int8), 3),
     ],
 )
 def test_accepted(values: Any, distinct: int) -> None:
@@ -70,3 +73,6 @@ def test_keys_depend_on_the_id_alone() -> None:
     first = dict(zip(["a", "b", "c"], id_keys(np.array(["a", "b", "c"], object)), strict=True))
     second = dict(zip(["c", "x"], id_keys(np.array(["c", "x"], object)), strict=True))
     assert first["c"] == second["c"]
+    np.testing.assert_array_equal(
+        id_keys(np.array([7, -1])), id_keys(np.array(["7", "-1"], object))
+    )

@@ -21,6 +21,7 @@ import numpy as np
 
 import apportion as ap
 from apportion.data import Graph
+from apportion.data.ids import id_keys
 from apportion.privacy import Curator, OpenRelease, packed_width
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -29,6 +30,7 @@ Fit = Callable[[ap.TaskData], Any]
 TASKS, DIMENSION = 12, 3
 FEATURE_BOUND, LABEL_BOUND = 2.0, 0.7
 VICTIM = 15  # in the middle of the others, whose ids are even
+VICTIM_KEYS = (VICTIM, int(id_keys(np.array([VICTIM]))[0]))  # with features per user, and per row
 
 PRIVATE_ALLOCATIONS: list[ap.Allocation] = [
     ap.UniformWeights(),
@@ -124,7 +126,7 @@ def recording(tape: Tape, replay: Tape | None = None) -> Any:
                 for user, task, value in zip(
                     users, weights.task.tolist(), weights.values, strict=True
                 )
-                if user != VICTIM
+                if user not in VICTIM_KEYS
             }
         )
         return weights, sizes
@@ -171,7 +173,7 @@ def victim_alone(data: ap.TaskData, neighbour: ap.TaskData) -> ap.TaskData:
     """The data of the one user that only one of the two has."""
     larger = max(data, neighbour, key=lambda each: len(each.labels))
     keys = larger.user_key[larger.user]
-    return larger.take(keys == VICTIM)
+    return larger.take(np.isin(keys, VICTIM_KEYS))
 
 
 def assert_same_contents(model: Any, other: Any) -> None:

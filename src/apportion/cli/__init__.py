@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from apportion.cli import demo, reproduce
+from apportion.cli import data, demo, reproduce
 from apportion.privacy.errors import ApportionError
 from apportion.version import __version__
 
@@ -24,6 +24,7 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.add_typer(reproduce.app, name="reproduce")
+app.add_typer(data.app, name="data")
 
 
 def _print_version(wanted: bool) -> None:
@@ -66,7 +67,7 @@ def main() -> None:
 
 def _interrupt(number: int, frame: object) -> NoReturn:
     del number, frame
-    _say("interrupted; no half-written file is left behind")
+    _say("interrupted; no file is left half-written under its name")
     sys.exit(130)
 
 

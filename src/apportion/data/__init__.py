@@ -2,7 +2,15 @@
 
 from apportion.data.graph import Graph
 from apportion.data.interactions import HeldOut, Interactions
-from apportion.data.simulate import simulate_tasks
+from apportion.data.simulate import SHAPES, simulate_interactions, simulate_tasks
 from apportion.data.tasks import TaskData
 
-__all__ = ["Graph", "HeldOut", "Interactions", "TaskData", "simulate_tasks"]
+__all__ = [
+    "SHAPES",
+    "Graph",
+    "HeldOut",
+    "Interactions",
+    "TaskData",
+    "simulate_interactions",
+    "simulate_tasks",
+]

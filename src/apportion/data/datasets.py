@@ -1,8 +1,10 @@
 """Public data sets: reading their original archives, and fetching them."""
 
 import hashlib
+import http.client
 import io
 import zipfile
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +52,13 @@ _MOVIELENS = (
     "commercial use without permission, acknowledge it in publications. See the README in the archive."
 )
 _HOST = "https://files.grouplens.org/datasets/movielens"
+
+# The genres of ml-100k, in the order of its flags.
+_GENRES = (
+    "unknown", "Action", "Adventure", "Animation", "Children", "Comedy", "Crime", "Documentary", "Drama",
+    "Fantasy", "Film-Noir", "Horror", "Musical", "Mystery", "Romance", "Sci-Fi", "Thriller", "War",
+    "Western",
+)  # fmt: skip
 
 DATA_SETS = {
     data_set.name: data_set
@@ -108,24 +117,27 @@ def read_titles(name: str, path: str | Path) -> pl.DataFrame:
     if data_set.titles is None:
         raise DataError(f"{name} comes without titles")
     content = _content(Path(path), data_set.titles).decode(data_set.encoding, "replace")
-    if name == "ml-100k":
-        rows = [line.split("|") for line in content.splitlines() if line]
-        names = "unknown Action Adventure Animation Children Comedy Crime Documentary Drama Fantasy"
-        genres = (
-            f"{names} Film-Noir Horror Musical Mystery Romance Sci-Fi Thriller War Western".split()
-        )
-        return pl.DataFrame(
-            {
-                "item": [int(row[0]) for row in rows],
-                "title": [row[1] for row in rows],
-                "genres": [
-                    "|".join(g for g, flag in zip(genres, row[5:], strict=True) if flag == "1")
-                    for row in rows
-                ],
-            }
-        )
-    frame = _table(data_set, content.encode(), ("item", "title", "genres"))
-    return frame.with_columns(pl.col("item").cast(pl.Int64))
+    try:
+        if name == "ml-100k":
+            return _titles_with_flags(content)
+        frame = _table(data_set, content.encode(), ("item", "title", "genres"))
+        return frame.with_columns(pl.col("item").cast(pl.Int64))
+    except (pl.exceptions.PolarsError, ValueError, IndexError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{data_set.titles} in {path} does not hold titles of {name}") from None
+
+
+def _titles_with_flags(content: str) -> pl.DataFrame:
+    """The titles of ml-100k: id | title | two dates | address | a flag for each genre."""
+    rows = [line.split("|") for line in content.split("\n") if line.strip()]
+    genres = [
+        "|".join(name for name, flag in zip(_GENRES, row[5:], strict=True) if flag.strip() == "1")
+        for row in rows
+    ]
+    return pl.DataFrame(
+        {"item": [int(row[0]) for row in rows], "title": [row[1] for row in rows], "genres": genres}
+    )
 
 
 def _content(path: Path, name: str) -> bytes:
@@ -149,7 +161,7 @@ def _content(path: Path, name: str) -> bytes:
             return content
     except FileNotFoundError:
         raise DataError(f"there is no file or folder {path}") from None
-    except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
         raise DataError(
             f"{path} is not a zip archive, or is damaged ({type(error).__name__})"
         ) from None
@@ -194,21 +206,25 @@ def fetch(
         open_url: opens an address at an offset; returns the stream and the offset it really starts at.
         on_bytes: told the bytes done so far and in all (0 if unknown).
     """
+    if path.exists() and data_set.md5 in (None, _md5(path)):
+        return path
     part = path.with_name(path.name + ".part")
     path.parent.mkdir(parents=True, exist_ok=True)
     have = part.stat().st_size if part.exists() else 0
     stream, offset = open_url(data_set.url, have)
     length = int(getattr(stream, "length", None) or 0)
-    total = offset + length
-    with stream, part.open("r+b" if offset else "wb") as file:
-        file.seek(offset)
-        file.truncate()
-        while block := stream.read(1 << 20):
-            file.write(block)
-            if on_bytes is not None:
-                on_bytes(file.tell(), total)
-        done = file.tell()
-    if length and done != total:
+    total = offset + length if length else 0
+    done = offset
+    try:
+        with stream, part.open("ab" if offset else "wb") as file:
+            while block := _read_block(stream):
+                file.write(block)
+                done += len(block)
+                if on_bytes is not None:
+                    on_bytes(done, total)
+    except OSError as error:
+        raise DataError(f"cannot write {part}: {error.strerror}; fetch again to go on") from None
+    if done < total:
         raise DataError(
             f"the connection broke off after {done:,} of {total:,} bytes; fetch again to go on"
         )
@@ -217,6 +233,15 @@ def fetch(
         raise DataError(f"what came from {data_set.url} has a wrong checksum and was deleted")
     part.replace(path)
     return path
+
+
+def _read_block(stream: IO[bytes]) -> bytes:
+    try:
+        return stream.read(1 << 20)
+    except (OSError, http.client.HTTPException) as error:
+        raise DataError(
+            f"the connection broke off ({type(error).__name__}); fetch again to go on"
+        ) from None
 
 
 def _md5(path: Path) -> str:

@@ -9,6 +9,7 @@ import numbers
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from apportion.privacy.errors import DataError
@@ -55,6 +56,8 @@ def _number_integers(ids: Integers) -> tuple[Integers, Integers]:
     low, high = (int(ids.min()), int(ids.max())) if len(ids) else (0, -1)
     if high - low >= 4 * len(ids) + 1000:
         return np.unique(ids, return_inverse=True)
+    if high - low > np.iinfo(ids.dtype).max:  # a difference of two 8-bit ids may need 9 bits
+        ids = ids.astype(np.int64)
     offset = ids - ids.dtype.type(low)
     present = np.zeros(high - low + 1, dtype=bool)
     present[offset] = True
@@ -79,13 +82,12 @@ def find_ids(name: str, ids: NDArray[Any], catalogue: NDArray[Any], what: str) -
 
 
 def id_keys(ids: NDArray[Any]) -> NDArray[np.uint64]:
-    """A number for each id that depends on nothing but the id, [ids]."""
-    if ids.dtype.kind == "i":
-        return ids.astype(np.int64).view(np.uint64)
-    if ids.dtype.kind == "u":
-        return ids.astype(np.uint64)
+    """A number for each id that depends on nothing but the id as it is written, [ids].
+
+    7 and "7" have the same key: whether a column is read as numbers or as text may depend on one row.
+    """
     texts = (
-        value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass")
+        value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
         for value in ids
     )
     digests = (hashlib.blake2b(text, digest_size=8).digest() for text in texts)
@@ -94,6 +96,8 @@ def id_keys(ids: NDArray[Any]) -> NDArray[np.uint64]:
 
 def _uncoerced(values: Any) -> NDArray[Any]:
     """An array of the values as they are: NumPy would turn [1, "1"] into two equal strings."""
+    if isinstance(values, pl.Series):  # as objects: strings of a fixed width lose "\0" at their end
+        return values.to_numpy()
     if hasattr(values, "__array__"):  # a column of a frame, or anything that knows its own type
         return np.asarray(values)
     array = np.empty(len(values), dtype=object)

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
-import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
+from apportion.data.files import read_columns
 from apportion.data.graph import Graph, mix
 from apportion.data.ids import Integers, find_ids, id_keys, number_ids, read_ids
 from apportion.data.sparse import counting_sort
@@ -94,15 +94,12 @@ class Interactions:
     ) -> Self:
         """Read named columns of a pandas, polars or pyarrow table; ``rating=None`` for events.
 
+        >>> import polars as pl
         >>> frame = pl.DataFrame({"user": [1, 1, 2], "item": [7, 8, 7], "rating": [4.0, 3.5, 5.0]})
         >>> Interactions.from_frame(frame, items=[7, 8], rating_range=(0.5, 5.0))
         Interactions(items=2, explicit, ratings from 0.5 to 5)
         """
-        if (
-            hasattr(frame, "collect")
-            or not hasattr(frame, "__getitem__")
-            or isinstance(frame, dict)
-        ):
+        if hasattr(frame, "collect") or not hasattr(frame, "columns"):
             kind = type(frame).__name__
             raise DataError(f"from_frame takes a pandas, polars or pyarrow table, got a {kind}")
         names = list(getattr(frame, "column_names", None) or frame.columns)
@@ -120,27 +117,13 @@ class Interactions:
 
     @classmethod
     def from_path(cls, path: str | Path, **columns: Any) -> Self:
-        """Read a CSV or Parquet file, or a folder of Parquet files; arguments as in ``from_frame``."""
-        path = Path(path)
-        names = [columns.get(name, name) for name in ("user", "item", "rating")]
-        wanted = [name for name in names if name is not None]
-        if not path.exists():
-            raise DataError(f"there is no file or folder {path}")
-        try:
-            if path.is_dir():
-                lazy = pl.scan_parquet(path / "*.parquet")
-            elif path.suffix.lower() in (".parquet", ".pq"):
-                lazy = pl.scan_parquet(path)
-            else:
-                lazy = pl.scan_csv(path)
-            present = lazy.collect_schema().names()
-            for name in wanted:
-                if name not in present:
-                    raise DataError(f"{path} has no column {name!r}; its columns are {present}")
-            frame = lazy.select(wanted).collect()
-        except (pl.exceptions.PolarsError, OSError) as error:
-            # The text of the error may quote the data; its kind does not.
-            raise DataError(f"{path} cannot be read ({type(error).__name__})") from None
+        """Read a CSV or Parquet file, or a folder of Parquet files; arguments as in ``from_frame``.
+
+        Ids in a CSV file are whole numbers if they are written as such in every row, else strings.
+        """
+        ids = [columns.get(name, name) for name in ("user", "item")]
+        rating = columns.get("rating", "rating")
+        frame = read_columns(path, ids, [] if rating is None else [rating])
         return cls.from_frame(frame, **columns)
 
     @classmethod
@@ -207,12 +190,17 @@ class Interactions:
         return Graph(self.user_of_row, self.by_user.other, self.user_key, self.items)
 
     def take(self, rows: NDArray[Any]) -> "Interactions":
-        """The interactions at these rows of ``by_user`` (or where this mask is true); same users, items."""
+        """The interactions at these rows of ``by_user`` (or where this mask is true); same users, items.
+
+        They stay in the order of ``by_user``, each once, in whatever order the rows are named.
+        """
+        kept = np.zeros(len(self.by_user.other), dtype=bool)
+        kept[rows] = True
         part = object.__new__(Interactions)
         cached = ("user_of_row", "by_item")
         part.__dict__ = {name: value for name, value in vars(self).items() if name not in cached}
-        user, item = self.user_of_row[rows], self.by_user.other[rows]
-        rating = None if self.by_user.rating is None else self.by_user.rating[rows]
+        user, item = self.user_of_row[kept], self.by_user.other[kept]
+        rating = None if self.by_user.rating is None else self.by_user.rating[kept]
         start = np.concatenate([[0], np.cumsum(np.bincount(user, minlength=self.users))])
         part.by_user = Orientation(start, item, rating)
         return part
@@ -235,9 +223,9 @@ class Interactions:
         shares = [number("a share", share, above=0, at_most=1) for share in shares]
         if abs(sum(shares) - 1) > 1e-9:
             raise ParameterError(f"the shares of a split must sum to 1, got {shares}")
-        score = self.graph.scores(whole("seed", seed, at_least=0)) / 2.0**64
+        score = self.graph.scores(_key(seed)) / 2.0**64
         part = np.searchsorted(np.cumsum(shares)[:-1], score, side="right")
-        return tuple(self.take(part == number) for number in range(len(shares)))
+        return tuple(self.take(part == place) for place in range(len(shares)))
 
     def hold_out_users(
         self, users: int, history: float = 0.8, at_least: int = 1, seed: int = 0
@@ -246,11 +234,12 @@ class Interactions:
 
         Args:
             users: how many, chosen at random among those with ``at_least`` interactions.
-            history: the share of a held-out user's interactions that is its history.
+            history: the share of a held-out user's interactions that is its history, at least one; one
+                is left as a label where the user has two or more.
             at_least: the number of interactions a held-out user must have.
             seed: for choosing; a user's lot depends on its own id and interactions.
         """
-        key = whole("seed", seed, at_least=0)
+        key, at_least = _key(seed), whole("at_least", at_least, at_least=1)
         history = number("history", history, above=0, below=1)
         lot = mix(self.user_key ^ np.uint64(key))
         eligible = np.flatnonzero(np.diff(self.by_user.start) >= at_least)
@@ -262,7 +251,7 @@ class Interactions:
         graph = self.graph
         rank = graph.rank_within_user(graph.scores(key))
         size = np.diff(self.by_user.start)[self.user_of_row]
-        known = rank < np.maximum(1, np.round(history * size))
+        known = rank < np.clip(np.round(history * size), 1, np.maximum(1, size - 1))
         held_out = HeldOut(
             self.take(of_held & known), self.take(of_held & ~known), np.flatnonzero(held)
         )
@@ -272,7 +261,7 @@ class Interactions:
         # Public facts only: the numbers of users and rows are not.
         facts = [f"items={self.items}"] if self.catalogue_is_public else []
         facts.append("explicit" if self.explicit else "implicit")
-        if self.rating_range:
+        if self.explicit and self.rating_range:
             facts.append("ratings from {:g} to {:g}".format(*self.rating_range))
         return f"Interactions({', '.join(facts)})"
 
@@ -284,6 +273,10 @@ class HeldOut:
     history: Interactions
     labels: Interactions
     users: Integers
+
+
+def _key(seed: int) -> int:
+    return whole("seed", seed, at_least=0) % 2**64
 
 
 def _merge(
@@ -326,7 +319,8 @@ def _read_ratings(
     if outside not in ("error", "clip"):
         raise ParameterError(f'outside must be "error" or "clip", got {outside!r}')
     try:
-        values = np.asarray(rating, dtype=np.float32)
+        with np.errstate(over="ignore"):  # what 32 bits cannot hold is refused below
+            values = np.asarray(rating, dtype=np.float32)
     except (TypeError, ValueError):
         raise DataError("rating must hold numbers only") from None
     if values.shape != (rows,):

@@ -1,10 +1,54 @@
 """Simulated data of known shape, for studies, demos and tests."""
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import TypedDict
 
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy.special import expit, ndtri
+
+from apportion.data.interactions import Interactions
 from apportion.data.tasks import TaskData
 from apportion.privacy.checks import number, whole
+from apportion.privacy.errors import ParameterError
+
+
+class Shape(TypedDict):
+    """The size of a data set and its tails; arguments of ``simulate_interactions``."""
+
+    users: int
+    items: int
+    rows: int
+    rating_range: tuple[float, float] | None
+    popular_tenth: float
+    active_tenth: float
+
+
+# ml-20m and msd as they are used for top-k recommendation: events, after the usual filters. The tenths
+# of ml-100k and ml-1m are counted; of the others that of ml-20m's items is published, the rest are
+# estimates.
+SHAPES: dict[str, Shape] = {
+    name: Shape(
+        users=users, items=items, rows=rows, rating_range=rating_range,
+        popular_tenth=popular_tenth, active_tenth=active_tenth,
+    )
+    for name, users, items, rows, rating_range, popular_tenth, active_tenth in (
+        ("ml-100k", 943, 1_682, 100_000, (1.0, 5.0), 0.43, 0.32),
+        ("ml-1m", 6_040, 3_706, 1_000_209, (1.0, 5.0), 0.44, 0.38),
+        ("ml-10m", 69_878, 10_677, 10_000_054, (0.5, 5.0), 0.75, 0.45),
+        ("ml-20m", 136_677, 20_108, 9_990_000, None, 0.86, 0.45),
+        ("msd", 571_355, 41_140, 33_630_000, None, 0.5, 0.36),
+    )
+}  # fmt: skip
+
+# How the parts of a rating weigh: the user's mean, the item's mean, taste, noise.
+_PARTS = (0.4, 0.4, 0.8, 0.5)
+# A user goes on with the most popular items that are left after this many draws per item taken.
+_PATIENCE = 60
+# How strongly the agreement decides whether an item drawn is taken, and the chances that it is at eight
+# quantiles of agreement.
+_FUSSY = 4
+_TASTES = expit(_FUSSY * (ndtri((np.arange(8) + 0.5) / 8) - 1))
 
 
 def simulate_tasks(
@@ -42,6 +86,171 @@ def simulate_tasks(
     labels = np.einsum("ij,ij->i", vectors[user], solutions[task])
     labels += label_noise * rng.standard_normal(len(labels))
     return TaskData(user, task, vectors, labels, tasks=tasks, per_user=True)
+
+
+def simulate_interactions(
+    *,
+    users: int = 1_000,
+    items: int = 200,
+    rows: int = 20_000,
+    rank: int = 8,
+    rating_range: tuple[float, float] | None = (1.0, 5.0),
+    popular_tenth: float = 0.5,
+    active_tenth: float = 0.4,
+    seed: int = 0,
+) -> Interactions:
+    """Long-tailed ratings or events of users and items, explained by a low-rank model of taste.
+
+    Users and items have normal vectors of length ``rank``. Items are drawn by popularity and taken more
+    often by users whose vector agrees with theirs; a rating is the sum of the user's mean, the item's
+    mean, the agreement and noise. Which items are popular is random. Every user takes an item or more,
+    an item may be taken by no one.
+
+    Args:
+        users, items, rows: the exact size; all (user, item) pairs are distinct.
+        rank: the length of the vectors.
+        rating_range: the smallest and largest rating; None for events without ratings.
+        popular_tenth: the share of rows of the most popular tenth of items, about; it is missed
+            by some hundredths where many users take most of what is popular.
+        active_tenth: the share of rows of the most active tenth of users, about.
+        seed: the same seed gives the same data.
+
+    >>> simulate_interactions(users=100, items=20, rows=500)
+    Interactions(items=20, explicit, ratings from 1 to 5)
+
+    ``simulate_interactions(**SHAPES["ml-20m"])`` has the size and the tails of a known data set.
+    """
+    users, items = whole("users", users, at_least=1), whole("items", items, at_least=1)
+    rows, rank = whole("rows", rows, at_least=users), whole("rank", rank, at_least=1)
+    if rows > users * items:
+        raise ParameterError(f"rows must be at most users times items, {users * items}, got {rows}")
+    popular_tenth = number("popular_tenth", popular_tenth, at_least=0.1, at_most=0.99)
+    active_tenth = number("active_tenth", active_tenth, at_least=0.1, at_most=0.99)
+    rng = np.random.default_rng(whole("seed", seed, at_least=0))
+    taken = _user_sizes(rng.permutation(_long_tail(users, active_tenth)), rows, items)
+    popularity = _popularity(items, popular_tenth, taken)
+    by_popularity = rng.permutation(items)
+    user_vectors = rng.standard_normal((users, rank), dtype=np.float32) / np.float32(rank**0.5)
+    item_vectors = rng.standard_normal((items, rank), dtype=np.float32)
+    place = np.empty(rows, dtype=np.int32)
+    taste = np.empty(rows, dtype=np.float32)
+    _choose(rng, taken, np.cumsum(popularity), user_vectors, item_vectors, place, taste)
+    user = np.repeat(np.arange(users, dtype=np.int32), taken)
+    rating = None
+    if rating_range is not None:
+        low, high = rating_range
+        mean, quality, agreement, noise = np.array(_PARTS, dtype=np.float32)
+        rating = taste
+        rating *= agreement
+        rating += noise * rng.standard_normal(rows, dtype=np.float32)
+        rating += (mean * rng.standard_normal(users, dtype=np.float32))[user]
+        rating += (quality * rng.standard_normal(items, dtype=np.float32))[place]
+        rating *= np.float32((high - low) / 3.5)
+        rating += np.float32(low + 0.5 * (high - low))
+    return Interactions(
+        user, by_popularity[place], rating, items=items, rating_range=rating_range, outside="clip"
+    )
+
+
+def _long_tail(size: int, tenth: float) -> NDArray[np.float64]:
+    """Log-normal shares in falling order of which the largest tenth have this part, [size]."""
+    spread = ndtri(0.9) + ndtri(tenth)
+    share = np.exp(-spread * ndtri((np.arange(size) + 0.5) / size))
+    return np.asarray(share / share.sum())
+
+
+def _user_sizes(share: NDArray[np.float64], rows: int, items: int) -> NDArray[np.int64]:
+    """How many items each user takes: about its share, from 1 to all, rows in all, [users]."""
+    low, high = 0.0, float(rows * items)
+    for _ in range(100):  # the scale at which the sizes, cut off at 1 and at all items, fit
+        scale = (low + high) / 2
+        if np.clip(scale * share, 1, items).sum() > rows:
+            high = scale
+        else:
+            low = scale
+    exact = np.clip(low * share, 1, items)
+    size = exact.astype(np.int64)
+    missing = rows - int(size.sum())
+    open_to_more = np.flatnonzero(size < items)
+    order = open_to_more[np.argsort(size[open_to_more] - exact[open_to_more], kind="stable")]
+    size[order[:missing]] += 1
+    return size
+
+
+def _popularity(items: int, tenth: float, taken: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The chances of a draw, in falling order, that give the top tenth of items its rows, [items].
+
+    A user takes an item once however popular it is, so the draws have to be more skewed than the rows.
+    """
+    # This many items and sixty users stand for all when looking for the skew.
+    some = min(items, 200)
+    sizes = np.quantile(taken, (np.arange(60) + 0.5) / 60) * (some / items)
+    low, high = tenth, 0.9999
+    for _ in range(12):
+        middle = (low + high) / 2
+        rows = _expected_rows(_long_tail(some, middle), sizes)
+        if rows[: max(1, some // 10)].sum() < tenth * rows.sum():
+            low = middle
+        else:
+            high = middle
+    return _long_tail(items, low)
+
+
+def _expected_rows(chance: NDArray[np.float64], sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Rows of each item if users draw until they have this many distinct ones, [items]."""
+    low, high = (
+        np.full(len(sizes), -10.0),
+        np.full(len(sizes), np.log(50 / (chance[-1] * _TASTES[0]))),
+    )
+    for _ in range(20):  # the number of draws of each user, on a logarithmic scale
+        middle = (low + high) / 2
+        has = -np.expm1(-np.exp(middle)[:, None, None] * chance * _TASTES[:, None]).mean(axis=1)
+        enough = has.sum(axis=1) > sizes
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return np.asarray(has.sum(axis=0))
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _choose(
+    rng: np.random.Generator,
+    taken: NDArray[np.int64],
+    cumulative: NDArray[np.float64],
+    user_vectors: NDArray[np.float32],
+    item_vectors: NDArray[np.float32],
+    place: NDArray[np.int32],
+    taste: NDArray[np.float32],
+) -> None:
+    """Fill in the item of every row, and how well its vector agrees with the user's, [rows] each."""
+    items, rank = item_vectors.shape
+    last_user = np.full(items, -1)
+    # Where to begin looking for a point in ``cumulative``: one step on average instead of a search.
+    guide = np.minimum(np.searchsorted(cumulative, np.arange(items) / items), items - 1)
+    row = 0
+    for user in range(len(taken)):
+        end = row + taken[user]
+        draws = _PATIENCE * taken[user]
+        following = 0
+        while row < end:
+            if draws > 0:
+                draws -= 1
+                point = rng.random()
+                item = guide[int(point * items)]
+                while item < items - 1 and cumulative[item] < point:
+                    item += 1
+            else:
+                item = following
+                following += 1
+            if last_user[item] == user:
+                continue
+            agreement = np.float32(0)
+            for factor in range(rank):
+                agreement += user_vectors[user, factor] * item_vectors[item, factor]
+            if draws > 0 and rng.random() * (1 + np.exp(_FUSSY * (1 - agreement))) > 1:
+                continue
+            last_user[item] = user
+            place[row] = item
+            taste[row] = agreement
+            row += 1
 
 
 def _unit_ball(rows: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -185,7 +185,7 @@ class TaskData:
 
 def _numbers(name: str, values: Any) -> NDArray[np.float64]:
     try:
-        array = np.array(values, dtype=np.float64)
+        array = np.asarray(values, dtype=np.float64).view()
     except (TypeError, ValueError):
         raise DataError(f"{name} must hold numbers only") from None
     if array.ndim != 1:
@@ -198,7 +198,7 @@ def _numbers(name: str, values: Any) -> NDArray[np.float64]:
 def read_matrix(name: str, values: Any) -> NDArray[np.float64]:
     """Finite numbers in rows of one length, [rows, d]."""
     try:
-        array = np.array(values, dtype=np.float64, order="C")
+        array = np.asarray(values, dtype=np.float64, order="C").view()
     except (TypeError, ValueError):
         raise DataError(f"{name} must hold numbers only, in rows of one length") from None
     if array.ndim != 2 or array.shape[1] == 0:

@@ -41,9 +41,11 @@ class TaskRows:
         tasks: int,
     ) -> Self:
         """Bring examples in any order into the order of their tasks; drop those of weight zero."""
-        kept = np.flatnonzero(weight)
-        order = kept[np.argsort(task[kept], kind="stable")]
-        start = np.concatenate([[0], np.cumsum(np.bincount(task[kept], minlength=tasks))])
+        order: Any = slice(None)  # nothing is copied if the examples are in order already
+        if (task[1:] < task[:-1]).any() or not weight.all():
+            kept = np.flatnonzero(weight)
+            order = kept[np.argsort(task[kept], kind="stable")]
+        start = np.concatenate([[0], np.cumsum(np.bincount(task[order], minlength=tasks))])
         examples = (feature_row[order], label[order], weight[order], user[order])
         return cls(features, *examples, start)
 
@@ -94,7 +96,10 @@ class UserRows:
         tasks: int,
     ) -> Self:
         """Bring examples in any order into the order of their users and tasks."""
-        order = np.lexsort((task, user))
+        order: Any = slice(None)  # nothing is copied if the examples are in order already
+        same = user[1:] == user[:-1]
+        if (user[1:] < user[:-1]).any() or (same & (task[1:] < task[:-1])).any():
+            order = np.lexsort((task, user))
         user, task = user[order], task[order]
         changes = np.flatnonzero(user[1:] != user[:-1]) + 1
         start = np.concatenate([[0], changes, [len(user)]]) if len(user) else np.zeros(1, np.int64)

@@ -29,6 +29,7 @@ Integers = NDArray[np.integer[Any]]
 
 # Relative distance that clipped numbers keep from their bound.
 MARGIN = 1e-9
+_BLOCK = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -45,20 +46,30 @@ class UserBound:
 def clip_rows(rows: Floats, bound: float) -> NDArray[np.float64]:
     """Scale every row of ``rows`` [rows, d] down to an L2 norm of at most ``bound``.
 
+    Returns ``rows`` itself if no row is longer.
+
     >>> clip_rows(np.array([[3.0, 4.0], [0.3, 0.4]]), bound=1.0).round(6)
     array([[0.6, 0.8],
            [0.3, 0.4]])
     """
-    bound = check_bound("bound", bound)
-    rows = np.asarray(rows, dtype=np.float64)
-    # Dividing by the largest entry first keeps the squares of huge and tiny rows in range.
-    largest = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
-    unit = np.divide(rows, largest, out=np.zeros_like(rows), where=largest > 0)
-    unit_norm = np.sqrt(np.einsum("ij,ij->i", unit, unit))[:, None]
-    limit = bound * (1 - MARGIN)
-    with np.errstate(over="ignore", divide="ignore"):
-        too_long = unit_norm > limit / largest
-    return np.where(too_long, unit * (limit / np.maximum(unit_norm, 1.0)), rows)
+    limit = check_bound("bound", bound) * (1 - MARGIN)
+    given: NDArray[np.float64] = np.asarray(rows, dtype=np.float64)
+    clipped = given
+    for first in range(
+        0, len(given), _BLOCK
+    ):  # in blocks, so that no temporary is as large as rows
+        block = given[first : first + _BLOCK]
+        # Dividing by the largest entry first keeps the squares of huge and tiny rows in range.
+        largest = np.abs(block).max(axis=1, keepdims=True, initial=0.0)
+        unit = np.divide(block, largest, out=np.zeros_like(block), where=largest > 0)
+        unit_norm = np.sqrt(np.einsum("ij,ij->i", unit, unit))[:, None]
+        with np.errstate(over="ignore", divide="ignore"):
+            too_long = (unit_norm > limit / largest)[:, 0]
+        if too_long.any():
+            clipped = given.copy() if clipped is given else clipped
+            shorter = unit[too_long] * (limit / unit_norm[too_long])
+            clipped[first : first + _BLOCK][too_long] = shorter
+    return clipped
 
 
 def clip_values(values: Floats, bound: float) -> NDArray[np.float64]:

@@ -1,0 +1,185 @@
+"""``apportion data``: known data sets, and simulated ones like them."""
+
+import tempfile
+from enum import StrEnum
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+from rich.table import Table
+
+from apportion.privacy.errors import DataError, ParameterError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+DATA = Path("apportion-data")
+
+app = typer.Typer(help="Fetch known data sets, or simulate data like them.", no_args_is_help=True)
+
+
+class Name(StrEnum):
+    """The known data sets."""
+
+    ml_100k = "ml-100k"
+    ml_1m = "ml-1m"
+    ml_10m = "ml-10m"
+    ml_20m = "ml-20m"
+    msd = "msd"
+
+
+@app.command("list")
+def list_() -> None:
+    """Show the known data sets with their sizes and licences.
+
+    [bold]Examples[/bold]
+
+      apportion data list
+    """
+    from apportion.data.datasets import DATA_SETS
+    from apportion.data.simulate import SHAPES
+
+    console = Console()
+    table = Table("name", show_lines=True)
+    for title in ("users", "items", "rows"):
+        table.add_column(title, justify="right")
+    table.add_column("licence")
+    for name, data_set in DATA_SETS.items():
+        shape = SHAPES[name]
+        sizes = [f"{shape['users']:,}", f"{shape['items']:,}", f"{shape['rows']:,}"]
+        table.add_row(name, *sizes, data_set.licence)
+    console.print(table)
+    console.print("ml-20m and msd: as used for top-k recommendation, after the usual filters")
+
+
+@app.command("fetch")
+def fetch(
+    name: Annotated[Name, typer.Argument(help="Which data set.")],
+    out: Annotated[Path, typer.Option(help="Folder for the archive.")] = DATA,
+    url: Annotated[
+        str | None, typer.Option(help="Another address (http or https) of the same archive.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Accept the licence unasked.")] = False,
+) -> None:
+    """Fetch the original archive of a data set, and check it.
+
+    Shows the licence notice first. A fetch that was interrupted goes on where it stopped.
+
+    [bold]Examples[/bold]
+
+      apportion data fetch ml-1m
+
+      apportion data fetch ml-20m --out ~/data --yes
+    """
+    from dataclasses import replace
+
+    from apportion.data import datasets
+
+    data_set = datasets.find_data_set(name.value)
+    if url is not None:
+        if not url.lower().startswith(("http://", "https://")):
+            raise ParameterError(f"url must begin with http:// or https://, got {url!r}")
+        data_set = replace(data_set, url=url)
+    console = Console()
+    console.print(data_set.licence, highlight=False)
+    if not yes:
+        typer.confirm(f"Fetch {name.value} under these terms?", abort=True)
+    columns = BarColumn(), DownloadColumn(), TransferSpeedColumn()
+    with Progress(TextColumn("{task.description}"), *columns, console=console) as progress:
+        task = progress.add_task(f"fetching {name.value}", total=None)
+        path = datasets.fetch(
+            data_set,
+            out / f"{name.value}.zip",
+            _open_url,
+            lambda done, total: progress.update(task, completed=done, total=total or None),
+        )
+    if data_set.md5 is None:
+        console.print("there is no published checksum to compare with")
+    console.print(f"wrote {path}", highlight=False, soft_wrap=True)
+
+
+def _open_url(url: str, offset: int) -> tuple[IO[bytes], int]:
+    """Open an address at an offset; also return the offset it really starts at."""
+    import http.client
+    from http import HTTPStatus
+    from urllib import error, request
+
+    headers = {"User-Agent": "apportion"}
+    if offset:
+        headers["Range"] = f"bytes={offset}-"
+    try:
+        response = request.urlopen(request.Request(url, headers=headers), timeout=60)
+    except error.HTTPError as answer:
+        answer.close()
+        if offset and answer.code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+            return _open_url(url, 0)  # nothing comes after what is there, which is not the archive
+        raise DataError(f"{url} answered {answer.code} {answer.reason}") from None
+    except (OSError, http.client.HTTPException, ValueError) as failure:
+        reason = getattr(failure, "reason", None) or type(failure).__name__
+        raise DataError(
+            f"cannot reach {url}: {reason}; check the connection, or give another --url"
+        ) from None
+    resumed = response.status == HTTPStatus.PARTIAL_CONTENT
+    if resumed and not response.headers.get("Content-Range", "").startswith(f"bytes {offset}-"):
+        response.close()
+        return _open_url(url, 0)
+    return response, offset if resumed else 0
+
+
+@app.command("simulate")
+def simulate(
+    out: Annotated[Path, typer.Option(help="File to write: .parquet or .csv.")],
+    like: Annotated[Name, typer.Option(help="The data set to imitate.")] = Name.ml_1m,
+    users: Annotated[int | None, typer.Option(min=1, help="Users, if not as many.")] = None,
+    items: Annotated[int | None, typer.Option(min=1, help="Items, if not as many.")] = None,
+    rows: Annotated[int | None, typer.Option(min=1, help="Rows, if not as many.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same data.")] = 0,
+    implicit: Annotated[bool, typer.Option("--implicit", help="Events without ratings.")] = False,
+) -> None:
+    """Simulate ratings or events with the size and the long tails of a known data set.
+
+    Columns user, item and, unless the data set is one of events (ml-20m, msd), rating. Tastes are
+    low-rank, so that there is something to learn.
+
+    [bold]Examples[/bold]
+
+      apportion data simulate --like ml-20m --out events.parquet
+
+      apportion data simulate --users 1000 --items 500 --rows 30000 --out ratings.csv
+    """
+    if out.suffix.lower() not in (".parquet", ".csv"):
+        raise typer.BadParameter("must end in .parquet or .csv", param_hint="'--out'")
+    import polars as pl
+
+    from apportion.data.simulate import SHAPES, simulate_interactions
+    from apportion.studies.output import check_folder
+
+    check_folder(out.parent)
+    shape = SHAPES[like.value].copy()
+    shape["users"], shape["items"] = users or shape["users"], items or shape["items"]
+    shape["rows"] = rows or shape["rows"]
+    if implicit:
+        shape["rating_range"] = None
+    console = Console()
+    with console.status("simulating ..."):
+        data = simulate_interactions(**shape, seed=seed)
+        columns = {"user": data.user_of_row, "item": data.by_user.other}
+        frame = pl.DataFrame(columns)
+        if data.by_user.rating is not None:
+            frame = frame.with_columns(pl.Series("rating", data.by_user.rating))
+        _write(frame, out)
+    console.print(f"wrote {out}", highlight=False, soft_wrap=True)
+
+
+def _write(frame: "pl.DataFrame", path: Path) -> None:
+    """Write beside the path and move over it, so that an interrupted write leaves no half file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".writing-") as folder:
+        temporary = Path(folder) / path.name
+        if path.suffix.lower() == ".csv":
+            frame.write_csv(temporary)
+        else:
+            frame.write_parquet(temporary)
+        temporary.replace(path)

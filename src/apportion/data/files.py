@@ -1,0 +1,55 @@
+"""Columns of CSV and Parquet files, ids as they are written."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+
+from apportion.privacy.errors import DataError
+
+
+def read_columns(path: str | Path, ids: Sequence[str], numbers: Sequence[str]) -> pl.DataFrame:
+    """Read these columns of a CSV or Parquet file, or of all Parquet files in a folder.
+
+    Args:
+        path: the file or folder.
+        ids: columns of ids. Those of a CSV file are whole numbers if writing the numbers out again
+            gives the same text in every row, else strings: "007" and "7" stay apart.
+        numbers: columns of numbers.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise DataError(f"there is no file or folder {path}")
+    is_csv = not path.is_dir() and path.suffix.lower() not in (".parquet", ".pq")
+    wanted = [*ids, *numbers]
+    try:
+        if is_csv:
+            lazy = pl.scan_csv(path, infer_schema=False)
+        else:
+            lazy = pl.scan_parquet(path / "*.parquet" if path.is_dir() else path)
+        present = lazy.collect_schema().names()
+        for name in wanted:
+            if name not in present:
+                raise DataError(f"{path} has no column {name!r}; its columns are {present}")
+        frame = lazy.select(wanted).collect()
+    except (pl.exceptions.PolarsError, OSError) as error:
+        # The text of the error may quote the data; its kind does not.
+        raise DataError(f"{path} cannot be read ({type(error).__name__})") from None
+    if not is_csv:
+        return frame
+    return frame.with_columns(
+        *(_ids(frame[name]) for name in ids), *(_numbers(frame[name]) for name in numbers)
+    )
+
+
+def _ids(text: pl.Series) -> pl.Series:
+    whole = text.cast(pl.Int64, strict=False)
+    return whole if whole.cast(pl.String).equals(text) else text
+
+
+def _numbers(text: pl.Series) -> pl.Series:
+    values = text.str.strip_chars().cast(pl.Float64, strict=False)
+    wrong = values.is_null() & text.is_not_null()
+    if wrong.any():
+        raise DataError(f"{text.name}: row {wrong.arg_true()[0]} is not a number")
+    return values
