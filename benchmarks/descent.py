@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from apportion.engine import CpuEngine, TaskRows, UserRows
+from apportion.privacy.bounds import row_norms
 from apportion.tasks.losses import LOSSES
 from benchmarks.timing import seconds
 
@@ -33,11 +34,12 @@ def main(rows: int, dimension: int, tasks: int, per_user: int) -> None:
         # The examples lie in memory in the order in which they are used, as the pass over them does.
         example = (features[order], np.arange(rows), label[order], weight[order])
         sorted_rows = kind.sort(*example, user[order], task[order], tasks)
+        norms = row_norms(example[0])
         del example
         for loss in ("squared", "logistic"):
             derivative = LOSSES[loss]().compiled
             step = getattr(CpuEngine(), method)
-            time = seconds(lambda: step(sorted_rows, coef, derivative, 1.0), repeat=5)  # noqa: B023
+            time = seconds(lambda: step(sorted_rows, norms, coef, derivative, 1.0), repeat=5)  # noqa: B023
             print(f"  {name}, {loss}: {time:.3f} s, {time / read:.2f} x reading")
 
 

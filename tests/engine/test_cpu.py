@@ -4,6 +4,7 @@ import numpy as np
 
 from apportion.engine import CpuEngine, TaskRows, UserRows
 from apportion.privacy import unpack
+from apportion.privacy.bounds import row_norms
 from apportion.tasks.losses import logistic
 
 RNG = np.random.default_rng(0)
@@ -44,6 +45,7 @@ def test_results_do_not_depend_on_blocks() -> None:
 
 COEF = RNG.normal(size=(TASKS, D))
 LOSS = logistic()
+NORMS = row_norms(FEATURES)
 
 
 def gradients() -> np.ndarray:
@@ -61,7 +63,7 @@ def test_row_clipped_gradient() -> None:
     g *= np.minimum(1, bound / np.linalg.norm(g, axis=1))[:, None]
     expected = np.zeros((TASKS, D))
     np.add.at(expected, TASK, WEIGHT[:, None] * g)
-    found = CpuEngine().row_clipped_gradient(SORTED, COEF, LOSS.compiled, bound)
+    found = CpuEngine().row_clipped_gradient(SORTED, NORMS, COEF, LOSS.compiled, bound)
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
@@ -75,11 +77,11 @@ def test_user_clipped_gradient() -> None:
     g *= np.minimum(1, bound / np.maximum(norm, 1e-300))[USER, None]
     expected = np.zeros((TASKS, D))
     np.add.at(expected, TASK, g)
-    found = CpuEngine().user_clipped_gradient(rows, COEF, LOSS.compiled, bound)
+    found = CpuEngine().user_clipped_gradient(rows, NORMS, COEF, LOSS.compiled, bound)
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
 def test_a_user_s_rows_stay_together_even_across_threads() -> None:
     rows = UserRows.sort(FEATURES, FEATURE_ROW, LABEL, WEIGHT, np.zeros(ROWS, int), TASK, TASKS)
-    found = CpuEngine().user_clipped_gradient(rows, COEF, LOSS.compiled, 1e-3)
+    found = CpuEngine().user_clipped_gradient(rows, NORMS, COEF, LOSS.compiled, 1e-3)
     assert np.linalg.norm(found) <= 1e-3 * (1 + 1e-12)

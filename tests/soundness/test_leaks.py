@@ -9,7 +9,7 @@ import apportion as ap
 from apportion.data import Graph
 from apportion.privacy import UserWeights, clip_values
 from apportion.tasks import ridge as ridge_module
-from tests.soundness.harness import Array, caught, ridge, worst_users
+from tests.soundness.harness import TASKS, Array, caught, ridge, worst_users
 
 EXTRA = worst_users()["ordinary"]
 
@@ -110,3 +110,36 @@ def test_private_values_do_not_appear_in_errors() -> None:
         while chain is not None:
             assert "SSN" not in str(chain)
             chain = None if chain.__suppress_context__ else chain.__context__
+
+
+def test_parts_of_data_cannot_be_changed_either() -> None:
+    data = ap.simulate_tasks(users=50, tasks=5, tasks_per_user=3)
+    for part in (*data.split(), data.take(np.arange(3))):
+        for array in (part.user, part.task, part.labels, part.feature_row):
+            with pytest.raises(ValueError, match="read-only"):
+                array[0] = 0
+    with pytest.raises(ap.DataError, match="not in the catalogue"):
+        data.remade(np.arange(2), np.array([0, 5]), np.zeros(2))
+    with pytest.raises(ap.DataError, match="not finite"):
+        data.remade(np.arange(2), np.array([0, 1]), np.array([0.0, np.nan]))
+
+
+def test_users_with_ids_may_be_renumbered() -> None:
+    data = ap.simulate_tasks(users=60, tasks=TASKS, tasks_per_user=4, seed=2)
+    ids = [f"user {number}" for number in range(60)]
+    whole = ap.TaskData(
+        data.user, data.task, data.features, data.labels, tasks=TASKS, per_user=True, user_ids=ids
+    )
+    kept = data.user != 0  # the first user leaves with its row: everybody moves up by one
+    fewer = ap.TaskData(
+        data.user[kept] - 1, data.task[kept], data.features[1:], data.labels[kept],
+        tasks=TASKS, per_user=True, user_ids=ids[1:],
+    )  # fmt: skip
+    np.testing.assert_array_equal(fewer.split(0.3)[0].labels, whole.take(kept).split(0.3)[0].labels)
+    for allocation in (ap.UniformSampling(2), ap.TailSampling(2)):
+        weights = [allocation.weigh(each.graph, np.ones(TASKS), 5) for each in (whole, fewer)]
+        np.testing.assert_array_equal(weights[0].values[whole.graph.user != 0], weights[1].values)
+    with pytest.raises(ap.DataError, match="user_ids must be 60 different ids"):
+        ap.TaskData(
+            data.user, data.task, data.features, tasks=TASKS, per_user=True, user_ids=["a"] * 60
+        )

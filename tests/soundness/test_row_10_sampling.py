@@ -92,3 +92,33 @@ def test_steps_beyond_the_recorded_ones_are_refused() -> None:
     assert not np.intersect1d(first, second).size
     with pytest.raises(ap.ReleaseError, match="only 2 steps were recorded"):
         release.next_step()
+
+
+def test_a_step_sums_over_its_sample_and_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.soundness.harness import Tape, recording
+
+    sample = np.arange(300) % 4 == 0
+    monkeypatch.setattr(NoiseSource, "poisson_sample", lambda *_: sample)
+    settings = {**SETTINGS, "steps": 1, "noise_seed": 0, "sampling_rate": 0.25}
+    sampled, alone = Tape(), Tape()
+    with recording(sampled):
+        ap.MultiTaskDescent(**settings).fit(DATA)
+    monkeypatch.setattr(NoiseSource, "poisson_sample", lambda *_: np.ones(300, dtype=bool))
+    with recording(alone):
+        ap.MultiTaskDescent(**settings).fit(DATA.take(sample[DATA.user]))
+    np.testing.assert_allclose(
+        sampled.raw["gradients"][0, 0], alone.raw["gradients"][0, 0], atol=1e-12
+    )
+
+
+def test_steps_that_depend_on_private_counts_are_not_sampled() -> None:
+    settings = {"steps": "theory", "schedule": "theory", "users": 300, "sampling_rate": 0.5}
+    with pytest.raises(ap.ParameterError, match="needs public counts"):
+        ap.MultiTaskDescent(**settings).fit(DATA)
+
+
+def test_sampled_steps_keep_a_least_noise() -> None:
+    # Hardly anybody is ever sampled, so that delta alone would pay for no noise at all.
+    ledger = Ledger(PrivacyTarget(1.0, 1e-3))
+    mu = ledger.affordable_mu(steps=2, sampling_rate=1e-5)
+    assert 2**0.5 / mu >= 0.3 * (1 - 1e-9)

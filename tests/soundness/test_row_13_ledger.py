@@ -64,3 +64,26 @@ def test_without_noise_no_epsilon_is_printed() -> None:
     report = ap.MultiTaskRidge(epsilon=math.inf).fit(DATA).privacy
     assert report.epsilon == math.inf
     assert "NOT PRIVATE" in str(report)
+
+
+def test_every_step_of_descent_gets_the_noise_recorded() -> None:
+    tape = Tape()
+    with recording(tape):
+        model = ap.MultiTaskDescent(steps=4, allocation=ap.UniformWeights(), noise_seed=2).fit(DATA)
+    (record,) = model.privacy.ledger
+    for step in range(4):
+        noise = tape.released["gradients"][step, 0] - tape.raw["gradients"][step, 0]
+        total = float(np.sum((noise / record.noise_scale) ** 2))
+        assert stats.chi2.ppf(1e-6, noise.size) < total < stats.chi2.isf(1e-6, noise.size)
+
+
+def test_a_ledger_without_its_steps_is_refused() -> None:
+    import json
+
+    ledger = ap.MultiTaskDescent(steps=9).fit(DATA).privacy.ledger
+    values = json.loads(ledger.to_json())
+    for name in ("steps", "sampling_rate"):
+        damaged = json.loads(json.dumps(values))
+        del damaged["records"][-1][name]
+        with pytest.raises(ap.DataError, match="not a ledger"):
+            type(ledger).from_json(json.dumps(damaged))

@@ -8,6 +8,7 @@ from tests.soundness.harness import (
     TASKS,
     VICTIM,
     check,
+    classifier,
     descent,
     neighbours,
     ridge,
@@ -33,6 +34,26 @@ def test_adding_a_worst_case_user_to_descent(
     with_user, without = neighbours(extra)
     check(descent(allocation, clip=clip, loss=loss, gradient_bound=0.3), with_user, without)
     check(descent(allocation, clip=clip, loss=loss), without, with_user)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"alpha": 3.0, "momentum": 0.5},
+        {"schedule": "theory", "users": 30},
+        {"schedule": "1/t", "average": 0.0},
+    ],
+)
+def test_what_comes_after_a_step_uses_released_values_only(settings: dict[str, object]) -> None:
+    check(descent(ap.AdaptiveWeights(0.5), **settings), *neighbours(worst_users()["ordinary"]))
+
+
+@pytest.mark.parametrize("extra", worst_users().values(), ids=worst_users().keys())
+@pytest.mark.parametrize("settings", [{}, {"negatives": 1, "clip": "row"}, {"intercept": False}])
+def test_adding_a_worst_case_user_to_a_classifier(
+    extra: dict[str, object], settings: dict[str, object]
+) -> None:
+    check(classifier(**settings), *neighbours(extra))
 
 
 @pytest.mark.parametrize("clip", ["user", "row"])

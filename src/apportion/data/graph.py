@@ -54,7 +54,7 @@ class Graph:
 
     def scores(self, key: int) -> NDArray[np.uint64]:
         """A random number for every pair, from the key, the user's own key and the task, [pairs]."""
-        secret = np.uint64(key)
+        secret = np.uint64(key % 2**64)
         return mix(mix(mix(self.user_key)[self.user] ^ secret) + self.task.astype(np.uint64))
 
     def rank_within_user(self, *by: NDArray[Any]) -> Integers:

@@ -26,13 +26,17 @@ class TaskData:
         user: who contributed the row; ids of any type, [rows].
         task: which task it belongs to; ids of any type, [rows].
         features: one feature vector per row, [rows, d], or one per user, [users, d], with
-            ``per_user=True``; then ``user`` holds row numbers of ``features``, which are the users' ids.
+            ``per_user=True``; then ``user`` holds row numbers of ``features``.
         labels: one number per row, [rows]; one if not given (for classification, where the task is
             the class).
         tasks: the public catalogue: the number m of tasks (ids are then 0..m-1) or a list of ids.
             Which tasks exist must not depend on who is in the data. ``"public"`` takes the ids
             that occur in the data and declares this list public. Without a catalogue the data can
             only be used where no privacy is asked for.
+        per_user: whether ``features`` has one row per user.
+        user_ids: with ``per_user``, an id for each row of ``features``, [users]. Without them a user's id
+            is its row number: a user who leaves must leave its row behind, or the others' ids, and with
+            them their sides of a ``split``, change.
 
     >>> import numpy as np
     >>> data = TaskData(
@@ -52,19 +56,18 @@ class TaskData:
         *,
         tasks: Catalogue = None,
         per_user: bool = False,
+        user_ids: Any = None,
     ) -> None:
         self.features = read_matrix("features", features)
-        user_ids, task_ids = read_ids("user", user), read_ids("task", task)
+        users, task_ids = read_ids("user", user), read_ids("task", task)
         self.labels = np.ones(len(task_ids)) if labels is None else _numbers("labels", labels)
         rows = len(self.labels)
-        for name, length in (("user", len(user_ids)), ("task", len(task_ids))):
+        for name, length in (("user", len(users)), ("task", len(task_ids))):
             if length != rows:
                 raise DataError(f"{name} has {length} rows and labels has {rows}; they must agree")
         if per_user:
-            self.user = _positions(
-                "user", user_ids, len(self.features), "features has that many rows"
-            )
-            self.user_key = np.arange(len(self.features), dtype=np.uint64)
+            self.user = _positions("user", users, len(self.features), "features has that many rows")
+            self.user_key = _user_keys(user_ids, len(self.features))
             self.feature_row = self.user
         else:
             if len(self.features) != rows:
@@ -72,14 +75,13 @@ class TaskData:
                     f"features has {len(self.features)} rows and labels has {rows}; give one row of "
                     "features for each, or one for each user with per_user=True"
                 )
-            distinct, self.user = number_ids(user_ids)
+            distinct, self.user = number_ids(users)
             self.user_key = id_keys(distinct)
             self.feature_row = np.arange(rows)
         self.catalogue_is_public = tasks is not None
         self.catalogue_from_data = isinstance(tasks, str)
         self.task_ids, self.task = _catalogue(tasks, task_ids)
-        for array in (self.features, self.labels, self.user, self.task, self.feature_row):
-            array.flags.writeable = False
+        _freeze(self.features, self.labels, self.user, self.task, self.feature_row)
 
     @classmethod
     def from_frame(
@@ -152,10 +154,15 @@ class TaskData:
 
     def remade(self, rows: NDArray[Any], task: Integers, labels: NDArray[np.float64]) -> "TaskData":
         """Examples with the users and features of these rows, and other tasks and labels."""
+        if len(task) and not 0 <= task.min() <= task.max() < self.tasks:
+            raise DataError("a task is not in the catalogue")
+        if not np.isfinite(labels).all():
+            raise DataError("a label is missing or not finite")
         part = object.__new__(TaskData)
         part.__dict__ = {name: value for name, value in vars(self).items() if name != "_pairs"}
         part.user, part.feature_row = self.user[rows], self.feature_row[rows]
         part.task, part.labels = task, labels
+        _freeze(part.user, part.feature_row, part.task, part.labels)
         return part
 
     def split(self, test: float = 0.2, seed: int = 0) -> tuple["TaskData", "TaskData"]:
@@ -181,6 +188,21 @@ class TaskData:
         # Public facts only: the numbers of rows and users are not.
         tasks = f"tasks={self.tasks}, " if self.catalogue_is_public else ""
         return f"TaskData({tasks}dimension={self.dimension})"
+
+
+def _user_keys(user_ids: Any, users: int) -> NDArray[np.uint64]:
+    """Keys of the users whose features are stored once: from their ids, else their row numbers."""
+    if user_ids is None:
+        return np.arange(users, dtype=np.uint64)
+    ids = read_ids("user_ids", user_ids)
+    if len(ids) != users or len(set(ids.tolist())) < users:
+        raise DataError(f"user_ids must be {users} different ids, one for each row of features")
+    return id_keys(ids)
+
+
+def _freeze(*arrays: NDArray[Any]) -> None:
+    for array in arrays:
+        array.flags.writeable = False
 
 
 def _numbers(name: str, values: Any) -> NDArray[np.float64]:

@@ -123,16 +123,18 @@ class Engine(ABC):
 
     @abstractmethod
     def row_clipped_gradient(
-        self, rows: TaskRows, coef: Array, derivative: Any, bound: float
+        self, rows: TaskRows, norms: Array, coef: Array, derivative: Any, bound: float
     ) -> Array:
         """Sum over examples of w times the example's gradient, clipped to ``bound``, [tasks, d].
 
-        The gradient of an example is derivative(theta_i . x, y) x.
+        The gradient of an example is derivative(theta_i . x, y) x; ``norms`` are those of the feature
+        vectors, [feature rows]. An example whose derivative is not finite, or whose features are
+        smaller than any data (norm below 1e-150), gives nothing.
         """
 
     @abstractmethod
     def user_clipped_gradient(
-        self, rows: UserRows, coef: Array, derivative: Any, bound: float
+        self, rows: UserRows, norms: Array, coef: Array, derivative: Any, bound: float
     ) -> Array:
         """Sum over users of the user's weighted gradient, clipped as a whole to ``bound``, [tasks, d].
 

@@ -24,23 +24,23 @@ class CpuEngine(Engine):
         return second, first
 
     def row_clipped_gradient(
-        self, rows: TaskRows, coef: Array, derivative: Any, bound: float
+        self, rows: TaskRows, norms: Array, coef: Array, derivative: Any, bound: float
     ) -> Array:
         """See ``Engine.row_clipped_gradient``. Threads take equally many rows; tasks may be shared."""
         partial = np.zeros((get_num_threads(), *coef.shape))
         _row_clipped_gradient(
-            rows.features, rows.feature_row, rows.label, rows.weight, rows.start,
+            rows.features, norms, rows.feature_row, rows.label, rows.weight, rows.start,
             coef, derivative, bound, partial,
         )  # fmt: skip
         return np.asarray(partial.sum(axis=0))
 
     def user_clipped_gradient(
-        self, rows: UserRows, coef: Array, derivative: Any, bound: float
+        self, rows: UserRows, norms: Array, coef: Array, derivative: Any, bound: float
     ) -> Array:
         """See ``Engine.user_clipped_gradient``. Threads take equally many users."""
         partial = np.zeros((get_num_threads(), *coef.shape))
         _user_clipped_gradient(
-            rows.features, rows.feature_row, rows.label, rows.weight, rows.task, rows.start,
+            rows.features, norms, rows.feature_row, rows.label, rows.weight, rows.task, rows.start,
             coef, derivative, bound, partial,
         )  # fmt: skip
         return np.asarray(partial.sum(axis=0))
@@ -74,9 +74,23 @@ def _statistics(
                 entry += 1
 
 
+# Not reordered: what is clipped must stay within its bound whatever the numbers.
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _usable(slope: float, norm: float) -> float:
+    """The slope, or zero if it is not finite or the features are smaller than any data."""
+    return slope if np.isfinite(slope) and norm >= 1e-150 else 0.0
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _shorten(slope: float, excess: float) -> float:
+    """The slope over how often its gradient exceeds the bound, if it does."""
+    return slope / excess if excess > 1.0 else slope
+
+
 @njit(parallel=True, cache=True, fastmath=_REORDER)  # type: ignore[untyped-decorator]
 def _row_clipped_gradient(
     features: Array,
+    norms: Array,
     feature_row: Integers,
     label: Array,
     weight: Array,
@@ -95,17 +109,15 @@ def _row_clipped_gradient(
         for row in range(first, stop):
             while start[task + 1] <= row:
                 task += 1
-            x = features[feature_row[row]]
+            if weight[row] == 0.0:
+                continue
+            place = feature_row[row]
+            x = features[place]
             margin = 0.0
-            square = 0.0
             for k in range(dimension):
                 margin += coef[task, k] * x[k]
-                square += x[k] * x[k]
-            slope = derivative(margin, label[row])
-            norm = abs(slope) * np.sqrt(square)
-            if norm > bound:
-                slope *= bound / norm
-            slope *= weight[row]
+            slope = _usable(derivative(margin, label[row]), norms[place])
+            slope = weight[row] * _shorten(slope, abs(slope) * (norms[place] / bound))
             for k in range(dimension):
                 total[task, k] += slope * x[k]
 
@@ -113,6 +125,7 @@ def _row_clipped_gradient(
 @njit(parallel=True, cache=True, fastmath=_REORDER)  # type: ignore[untyped-decorator]
 def _user_clipped_gradient(
     features: Array,
+    norms: Array,
     feature_row: Integers,
     label: Array,
     weight: Array,
@@ -133,28 +146,28 @@ def _user_clipped_gradient(
         slopes = np.empty(longest)
         for user in range(users * thread // threads, users * (thread + 1) // threads):
             first, stop = start[user], start[user + 1]
-            squared_norm = 0.0
-            in_task = 0.0  # sum of norms of the user's rows in the current task
+            excess = 0.0  # the squared norm of the user's gradient, in units of the bound
+            in_task = 0.0  # sum of norms of the user's rows in the current task, likewise
             for row in range(first, stop):
-                x = features[feature_row[row]]
+                place = feature_row[row]
                 i = task[row]
-                margin = 0.0
-                square = 0.0
-                for k in range(dimension):
-                    margin += coef[i, k] * x[k]
-                    square += x[k] * x[k]
-                slope = weight[row] * derivative(margin, label[row])
+                slope = 0.0
+                if weight[row] != 0.0:
+                    x = features[place]
+                    margin = 0.0
+                    for k in range(dimension):
+                        margin += coef[i, k] * x[k]
+                    slope = weight[row] * _usable(derivative(margin, label[row]), norms[place])
                 slopes[row - first] = slope
-                in_task += abs(slope) * np.sqrt(square)
+                in_task += abs(slope) * (norms[place] / bound)
                 if row + 1 == stop or task[row + 1] != i:
-                    squared_norm += in_task * in_task
+                    excess += in_task * in_task
                     in_task = 0.0
-            scale = 1.0
-            if squared_norm > bound * bound:
-                scale = bound / np.sqrt(squared_norm)
+            excess = np.sqrt(excess)
             for row in range(first, stop):
-                x = features[feature_row[row]]
-                i = task[row]
-                slope = scale * slopes[row - first]
-                for k in range(dimension):
-                    total[i, k] += slope * x[k]
+                slope = _shorten(slopes[row - first], excess)
+                if slope != 0.0:
+                    x = features[feature_row[row]]
+                    i = task[row]
+                    for k in range(dimension):
+                        total[i, k] += slope * x[k]

@@ -59,17 +59,32 @@ def clip_rows(rows: Floats, bound: float) -> NDArray[np.float64]:
         0, len(given), _BLOCK
     ):  # in blocks, so that no temporary is as large as rows
         block = given[first : first + _BLOCK]
-        # Dividing by the largest entry first keeps the squares of huge and tiny rows in range.
-        largest = np.abs(block).max(axis=1, keepdims=True, initial=0.0)
-        unit = np.divide(block, largest, out=np.zeros_like(block), where=largest > 0)
-        unit_norm = np.sqrt(np.einsum("ij,ij->i", unit, unit))[:, None]
+        unit, unit_norm, largest = _scaled(block)
         with np.errstate(over="ignore", divide="ignore"):
-            too_long = (unit_norm > limit / largest)[:, 0]
+            too_long = unit_norm > limit / largest
         if too_long.any():
             clipped = given.copy() if clipped is given else clipped
-            shorter = unit[too_long] * (limit / unit_norm[too_long])
+            shorter = unit[too_long] * (limit / unit_norm[too_long])[:, None]
             clipped[first : first + _BLOCK][too_long] = shorter
     return clipped
+
+
+def row_norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The L2 norm of every row, also where squares would leave the range of numbers, [rows]."""
+    norms = np.empty(len(rows))
+    for first in range(0, len(rows), _BLOCK):
+        _, unit_norm, largest = _scaled(rows[first : first + _BLOCK])
+        norms[first : first + _BLOCK] = unit_norm * largest
+    return norms
+
+
+def _scaled(
+    rows: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Rows over their largest entry, the norms of those, and that entry: no square overflows."""
+    largest = np.abs(rows).max(axis=1, initial=0.0)
+    unit = np.divide(rows, largest[:, None], out=np.zeros_like(rows), where=largest[:, None] > 0)
+    return unit, np.sqrt(np.einsum("ij,ij->i", unit, unit)), largest
 
 
 def clip_values(values: Floats, bound: float) -> NDArray[np.float64]:

@@ -25,6 +25,8 @@ from apportion.privacy.gaussian import (
     mu_from_epsilon,
 )
 
+# Noise over sensitivity of a step with sampled users is at least this.
+_LEAST_SAMPLED_NOISE = 0.3
 # Rounding allowed when shares of a budget are added up again; mu_from_epsilon leaves ten times that.
 _ROUNDING = 1e-12
 
@@ -130,6 +132,11 @@ class Ledger:
         if sampling_rate == 1 or math.isinf(self.target.mu):
             return math.sqrt(max(0.0, self.target.mu**2 - self.mu**2))
         plain = self.affordable_mu()
+        if plain == 0:
+            return 0.0
+        # Less noise than this a step would make epsilon depend on rare events alone, and its
+        # computation unreliable: whoever is sampled would be seen.
+        most = math.sqrt(steps) / _LEAST_SAMPLED_NOISE
 
         def fits(mu: float) -> bool:
             noise_scale = math.sqrt(steps) / mu
@@ -137,8 +144,11 @@ class Ledger:
             return self._within_target((*self._records, trial))
 
         low, high = plain, 2 * plain
-        while fits(high):
+        while high < most and fits(high):
             low, high = high, 2 * high
+        if low >= most or (high >= most and fits(most)):
+            return min(low, most) if low >= most else most
+        high = min(high, most)
         while high / low > 1.001:
             middle = math.sqrt(low * high)
             low, high = (middle, high) if fits(middle) else (low, middle)
@@ -192,9 +202,13 @@ class Ledger:
             target = {name: float(value) for name, value in values["target"].items()}
             ledger = cls(PrivacyTarget(**target))
             for entry in values["records"]:
+                if set(entry) != {field.name for field in fields(Record)}:
+                    raise DataError("not a ledger: a record has other fields than it should")
                 numbers = {name: float(entry[name]) for name in ("sensitivity", "noise_scale")}
                 shape = tuple(int(size) for size in entry["shape"])
                 ledger.append(Record(**{**entry, **numbers, "shape": shape}))
+        except DataError:
+            raise
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DataError(f"not a ledger: {error}") from error
         return ledger

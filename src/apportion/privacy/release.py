@@ -111,8 +111,8 @@ class Curator:
 
         ``shares`` are the parts' portions of mu^2 (default: equal). With ``steps`` the parts are
         released that many times (see ``OpenRelease.next_step``) for the same cost in all. With a
-        ``sampling_rate`` below one the caller must give each step a fresh Poisson sample of the users
-        (``NoiseSource.poisson_sample``); ``mu`` is then the cost as if all users took part.
+        ``sampling_rate`` below one the caller must sum, in each step, over the users that
+        ``OpenRelease.sample`` draws for it; ``mu`` is then the cost as if all users took part.
         """
         portions = [1 / len(parts)] * len(parts) if shares is None else list(shares)
         if len(portions) != len(parts) or not all(portion > 0 for portion in portions):
@@ -169,6 +169,8 @@ class OpenRelease:
 
     def next_step(self) -> None:
         """Go on to the next of the recorded steps; the noise is fresh and all tasks may come again."""
+        if not self.complete:
+            raise ReleaseError("a step ends when every task has been fed")
         if self._step + 1 >= self.records[0].steps:
             raise ReleaseError(f"only {self.records[0].steps} steps were recorded and paid for")
         self._step += 1
@@ -197,6 +199,13 @@ class OpenRelease:
             _add_noise(self._noise, part, record, self._step, first_task, block)
             for part, record, block in zip(self._parts, self.records, sums, strict=True)
         )
+
+    def sample(self, users: int) -> NDArray[np.bool_] | None:
+        """The users of this step, [users], drawn at the recorded rate; None if that is all of them."""
+        rate = self.records[0].sampling_rate
+        if rate == 1:
+            return None
+        return self._noise.poisson_sample(self.records[0].name, self._step, users, rate)
 
     @property
     def complete(self) -> bool:

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from apportion.privacy.errors import BudgetExceededError, DataError
@@ -57,7 +58,7 @@ class PrivacyReport:
         """The guarantee as Gaussian differential privacy; infinite if not private."""
         return self.ledger.mu if self.private else math.inf
 
-    @property
+    @cached_property
     def epsilon(self) -> float:
         """The epsilon of the guarantee at ``delta``; infinite if not private."""
         return self.ledger.epsilon(self.delta) if self.private else math.inf

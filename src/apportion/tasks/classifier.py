@@ -1,6 +1,7 @@
 """Classification into many classes: one private logistic model per class."""
 
 import math
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from apportion.allocation import AdaptiveWeights, Allocation
 from apportion.data import TaskData
 from apportion.data.tasks import read_matrix
-from apportion.privacy import PrivacyReport, clip_rows
+from apportion.privacy import NoiseSource, PrivacyReport, clip_rows
 from apportion.privacy.bounds import check_bound
 from apportion.privacy.checks import whole
 from apportion.privacy.errors import DataError, NotFittedError
@@ -32,7 +33,7 @@ class MultiTaskClassifier(Estimator):
         negatives: how many other classes a row serves as a negative example; None means all.
         feature_bound: public; longer feature vectors are scaled down to this norm.
         intercept: whether each class gets a constant term.
-        seed: for choosing negatives; harmless, since each user's depend on its own rows only.
+        seed: for choosing negatives; None draws a secret one. A user's depend on its own id and rows.
         loss, gradient_bound, clip, alpha, radius, steps, learning_rate, allocation, noise_seed: as in
             ``MultiTaskDescent``. ``radius`` is 10 / feature_bound by default.
 
@@ -67,7 +68,7 @@ class MultiTaskClassifier(Estimator):
         steps: int | None = None,
         learning_rate: float | None = None,
         allocation: Allocation = AdaptiveWeights.for_convex(),  # noqa: B008 (immutable)
-        seed: int = 0,
+        seed: int | None = None,
         noise_seed: int | None = None,
     ) -> None:
         self.epsilon = epsilon
@@ -115,8 +116,17 @@ class MultiTaskClassifier(Estimator):
         # A class has seen this share of the other classes' rows: log-odds are too high by its log.
         share = negatives / (data.tasks - 1)
         self.intercept_ = np.full(data.tasks, math.log(share)) + constant
-        self.privacy_ = model.privacy
+        self.privacy_ = self._report(model.privacy, bound)
         return self
+
+    def _report(self, report: PrivacyReport, bound: float) -> PrivacyReport:
+        own = {
+            "feature_bound": bound,
+            "negatives": self.negatives,
+            "intercept": self.intercept,
+            "seed of negatives": "secret" if self.seed is None else self.seed,
+        }
+        return replace(report, public_inputs={**report.public_inputs, **own})
 
     def _negatives(self, classes: int) -> int:
         if self.negatives is None:
@@ -128,7 +138,8 @@ class MultiTaskClassifier(Estimator):
         rows = np.arange(len(data.task))
         # Other classes at distinct distances from a random start: all of them if that many are asked.
         others = data.tasks - 1
-        start = data.row_scores(whole("seed", self.seed, at_least=0)) % np.uint64(others)
+        key = NoiseSource().sampling_key("negatives") if self.seed is None else self.seed
+        start = data.row_scores(whole("seed", key, at_least=0)) % np.uint64(others)
         distance = (start.astype(np.int64)[:, None] + np.arange(negatives)) % others + 1
         away = (data.task[:, None] + distance) % data.tasks
         task = np.concatenate([data.task, away.ravel()])

@@ -58,7 +58,8 @@ class Loss:
     def compiled(self) -> Any:
         """The derivative as machine code."""
         try:
-            return cfunc(_SIGNATURE)(self.derivative)
+            # NumPy's division: by zero it gives infinity, which is left out, instead of a message.
+            return cfunc(_SIGNATURE, error_model="numpy")(self.derivative)
         except NumbaError as error:
             reason = str(error).splitlines()[0]
             raise ParameterError(

@@ -1,0 +1,64 @@
+"""Losses and numbers at the edge of what a computer can hold do not get past the clipping."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import apportion as ap
+from tests.soundness.harness import FEATURE_BOUND, LABEL_BOUND, check, descent, neighbours
+
+TINY = {
+    "user": np.full(2, 15),
+    "task": np.array([0, 1]),
+    "features": np.array([[1e-170, 0.0, 0.0], [1e-140, 0.0, 0.0]]),
+    "labels": np.array([-0.7, 0.7]),
+}
+ODD = {
+    "steep": lambda z, y: -y / (abs(z) + 1e-300),
+    "infinite": lambda z, y: math.exp(2000.0 * (z - y + 2.0)),
+    "not a number": lambda z, y: math.log(y) - 1.0 + 0.0 * z,
+    "divides by zero": lambda z, y: -1.0 / (y - 0.7) + 0.0 * z,
+    "huge": lambda z, y: 1e300 * (z - y),
+}
+
+
+@pytest.mark.parametrize("clip", ["user", "row"])
+@pytest.mark.parametrize("name", ODD)
+def test_odd_derivatives(name: str, clip: str, capfd: pytest.CaptureFixture[str]) -> None:
+    loss = ap.Loss(name, value=math.hypot, derivative=ODD[name])
+    fit = descent(ap.UniformWeights(), loss=loss, clip=clip, gradient_bound=1e-3)
+    check(fit, *neighbours(TINY))
+    output = capfd.readouterr()
+    assert output.err == output.out == ""  # nor is anything said about a user's numbers
+
+
+@pytest.mark.parametrize("clip", ["user", "row"])
+@pytest.mark.parametrize("scale", [1e45, 1e-45])
+def test_bounds_whose_squares_leave_the_range_of_numbers(clip: str, scale: float) -> None:
+    giant: dict[str, Any] = {
+        "user": np.full(12, 15),
+        "task": np.arange(12),
+        "features": np.full((12, 3), 1e3 * scale),
+        "labels": np.full(12, 1e3 * scale),
+    }
+
+    def fit(data: ap.TaskData) -> Any:
+        return ap.MultiTaskDescent(
+            feature_bound=FEATURE_BOUND * scale,
+            label_bound=LABEL_BOUND * scale,
+            clip=clip,
+            steps=3,
+            allocation=ap.UniformWeights(),
+            noise_seed=1,
+        ).fit(data)
+
+    ratios = [change.ratio for change in check(fit, *neighbours(giant))]
+    assert ratios[0] > 0.9999
+
+
+def test_bounds_beyond_all_reason_are_refused() -> None:
+    data = ap.simulate_tasks(users=20, tasks=3, tasks_per_user=1)
+    with pytest.raises(ap.ParameterError, match="gradient_bound"):
+        ap.MultiTaskDescent(feature_bound=1e78, label_bound=1e78).fit(data)
