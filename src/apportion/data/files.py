@@ -1,11 +1,23 @@
-"""Columns of CSV and Parquet files, ids as they are written."""
+"""Columns of tables, and of CSV and Parquet files, ids as they are written."""
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from apportion.privacy.errors import DataError
+
+
+def check_columns(frame: Any, names: Sequence[str]) -> None:
+    """Refuse what is not a pandas, polars or pyarrow table with these columns."""
+    if hasattr(frame, "collect") or not hasattr(frame, "columns"):
+        kind = type(frame).__name__
+        raise DataError(f"from_frame takes a pandas, polars or pyarrow table, got a {kind}")
+    present = list(getattr(frame, "column_names", None) or frame.columns)
+    for name in names:
+        if name not in present:
+            raise DataError(f"there is no column {name!r}; the columns are {present}")
 
 
 def read_columns(path: str | Path, ids: Sequence[str], numbers: Sequence[str]) -> pl.DataFrame:

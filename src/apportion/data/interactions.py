@@ -9,14 +9,13 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from apportion.data.files import read_columns
+from apportion.data.catalogue import Catalogue, read_catalogue
+from apportion.data.files import check_columns, read_columns
 from apportion.data.graph import Graph, mix
-from apportion.data.ids import Integers, find_ids, id_keys, number_ids, read_ids
+from apportion.data.ids import Integers, id_keys, number_ids, read_ids
 from apportion.data.sparse import counting_sort
 from apportion.privacy.checks import number, whole
 from apportion.privacy.errors import DataError, ParameterError
-
-Items = int | Sequence[Any] | NDArray[Any] | Literal["public"] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +59,7 @@ class Interactions:
         item: Any,
         rating: ArrayLike | None = None,
         *,
-        items: Items = None,
+        items: Catalogue = None,
         rating_range: tuple[float, float] | None = None,
         outside: Literal["error", "clip"] = "error",
     ) -> None:
@@ -73,7 +72,7 @@ class Interactions:
             ratings = _read_ratings(rating, len(user_ids), self.rating_range, outside)
         self.catalogue_is_public = items is not None
         self.catalogue_from_data = isinstance(items, str)
-        self.item_ids, item_codes = _catalogue(items, item_ids)
+        self.item_ids, item_codes = read_catalogue("item", items, item_ids)
         self.user_ids, user_codes = number_ids(user_ids)
         self.user_key = id_keys(self.user_ids)
         self.by_user = _merge(
@@ -88,7 +87,7 @@ class Interactions:
         user: str = "user",
         item: str = "item",
         rating: str | None = "rating",
-        items: Items = None,
+        items: Catalogue = None,
         rating_range: tuple[float, float] | None = None,
         outside: Literal["error", "clip"] = "error",
     ) -> Self:
@@ -99,13 +98,7 @@ class Interactions:
         >>> Interactions.from_frame(frame, items=[7, 8], rating_range=(0.5, 5.0))
         Interactions(items=2, explicit, ratings from 0.5 to 5)
         """
-        if hasattr(frame, "collect") or not hasattr(frame, "columns"):
-            kind = type(frame).__name__
-            raise DataError(f"from_frame takes a pandas, polars or pyarrow table, got a {kind}")
-        names = list(getattr(frame, "column_names", None) or frame.columns)
-        for name in (user, item, rating):
-            if name is not None and name not in names:
-                raise DataError(f"there is no column {name!r}; the columns are {names}")
+        check_columns(frame, [name for name in (user, item, rating) if name is not None])
         return cls(
             frame[user],
             frame[item],
@@ -338,20 +331,3 @@ def _read_ratings(
             f'rating: row {row} is outside {low:g} to {high:g}; outside="clip" clips it'
         )
     return values
-
-
-def _catalogue(items: Items, values: NDArray[Any]) -> tuple[NDArray[Any], Integers]:
-    """The catalogue's ids [items], and the position in it of each row's item [rows]."""
-    if items is None or isinstance(items, str):
-        if items not in (None, "public"):
-            raise ParameterError(
-                f'items must be a number, a list of ids or "public", got {items!r}'
-            )
-        return number_ids(values)
-    if isinstance(items, (int, np.integer)):
-        ids: NDArray[Any] = np.arange(whole("items", items, at_least=1))
-    else:
-        ids = read_ids("items", items)
-        if len(set(ids.tolist())) < len(ids):
-            raise ParameterError("items names the same item twice")
-    return ids, find_ids("item", values, ids, "catalogue given as items")

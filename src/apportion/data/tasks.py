@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from apportion.data.catalogue import Catalogue, read_catalogue, read_positions
+from apportion.data.files import check_columns
 from apportion.data.graph import Graph, mix
-from apportion.data.ids import Integers, find_ids, id_keys, number_ids, read_ids
+from apportion.data.ids import Integers, id_keys, number_ids, read_ids
 from apportion.privacy.checks import number, whole
 from apportion.privacy.errors import DataError, ParameterError
-
-Catalogue = int | Sequence[Any] | NDArray[Any] | Literal["public"] | None
 
 
 class TaskData:
@@ -66,7 +66,9 @@ class TaskData:
             if length != rows:
                 raise DataError(f"{name} has {length} rows and labels has {rows}; they must agree")
         if per_user:
-            self.user = _positions("user", users, len(self.features), "features has that many rows")
+            self.user = read_positions(
+                "user", users, len(self.features), "features has that many rows"
+            )
             self.user_key = _user_keys(user_ids, len(self.features))
             self.feature_row = self.user
         else:
@@ -80,7 +82,7 @@ class TaskData:
             self.feature_row = np.arange(rows)
         self.catalogue_is_public = tasks is not None
         self.catalogue_from_data = isinstance(tasks, str)
-        self.task_ids, self.task = _catalogue(tasks, task_ids)
+        self.task_ids, self.task = read_catalogue("task", tasks, task_ids)
         _freeze(self.features, self.labels, self.user, self.task, self.feature_row)
 
     @classmethod
@@ -103,16 +105,7 @@ class TaskData:
         """
         if isinstance(features, str):
             raise ParameterError("features must be a list of column names, not one string")
-        if not (hasattr(frame, "columns") and hasattr(frame, "__getitem__")) or hasattr(
-            frame, "collect"
-        ):
-            raise DataError(
-                f"from_frame takes a pandas, polars or pyarrow table, got a {type(frame).__name__}"
-            )
-        names = list(getattr(frame, "column_names", None) or frame.columns)
-        for name in (user, task, label, *features):
-            if name not in names:
-                raise DataError(f"there is no column {name!r}; the columns are {names}")
+        check_columns(frame, (user, task, label, *features))
         if not features:
             raise ParameterError("features must name at least one column")
         columns = [_numbers(name, frame[name]) for name in features]
@@ -231,33 +224,3 @@ def read_matrix(name: str, values: Any) -> NDArray[np.float64]:
         row, column = divmod(int(np.argmin(finite)), array.shape[1])
         raise DataError(f"{name}: row {row}, column {column} is missing or not finite")
     return array
-
-
-def _positions(name: str, values: NDArray[Any], size: int, why: str) -> Integers:
-    if values.size == 0:
-        return np.zeros(0, dtype=np.int64)
-    if values.dtype.kind not in "iu":
-        raise DataError(f"{name} must hold whole numbers from 0 to {size - 1}: {why}")
-    inside = (values >= 0) & (values < size)
-    if not inside.all():
-        row = int(np.argmin(inside))
-        raise DataError(f"{name}: row {row} is not between 0 and {size - 1}: {why}")
-    return values.astype(np.int64)
-
-
-def _catalogue(tasks: Catalogue, values: NDArray[Any]) -> tuple[NDArray[Any], Integers]:
-    """The catalogue's ids [tasks], and the position in it of each row's task [rows]."""
-    if tasks is None or isinstance(tasks, str):
-        if tasks not in (None, "public"):
-            raise ParameterError(
-                f'tasks must be a number, a list of ids or "public", got {tasks!r}'
-            )
-        return number_ids(values)
-    if isinstance(tasks, (int, np.integer)):
-        size = whole("tasks", tasks, at_least=1)
-        why = f"tasks={size} names them 0 to {size - 1}; for other ids give their list"
-        return np.arange(size), _positions("task", values, size, why)
-    ids = read_ids("tasks", tasks)
-    if len(set(ids.tolist())) < len(ids):
-        raise ParameterError("tasks names the same task twice")
-    return ids, find_ids("task", values, ids, "catalogue given as tasks")

@@ -15,6 +15,7 @@ from apportion.privacy.checks import number, whole
 from apportion.privacy.errors import ParameterError
 from apportion.privacy.release import OpenRelease
 from apportion.tasks.base import MultiTaskLinear
+from apportion.tasks.exact import minimise_rough, minimise_smooth
 from apportion.tasks.losses import Loss, find_loss
 from apportion.tasks.schedules import Adaptive, Decaying, Schedule, Theory
 
@@ -22,7 +23,6 @@ Array = NDArray[np.float64]
 
 _POWERS = {"constant": 0.0, "1/sqrt(t)": 0.5, "1/t": 1.0}
 _DEFAULT_STEPS = 50
-_MOST_EXACT_STEPS = 50_000
 
 
 class MultiTaskDescent(MultiTaskLinear):
@@ -211,41 +211,21 @@ class MultiTaskDescent(MultiTaskLinear):
         )
 
     def _descend_exactly(self, data: TaskData, curator: Curator, weights: UserWeights) -> Array:
-        """Without privacy: accelerated descent until nothing moves, or as many steps as asked for."""
-        engine = CpuEngine()
-        sums = _Gradients(self, data, weights, engine, math.inf)
-        limit = self.steps if isinstance(self.steps, int) else _MOST_EXACT_STEPS
+        """Without privacy: until nothing moves, or as many steps as asked for."""
+        sums = _Gradients(self, data, weights, CpuEngine(), math.inf)
         part = Part("gradients", "sums of gradients", weights.bound(1.0, ""), data.dimension)
         curator.open("gradients", [part], data.tasks, math.inf)
-        loss = find_loss(self.loss)
-        if math.isinf(loss.smoothness):
-            return self._descend_subgradients(sums, data, min(limit, 2000))
-        curvature = loss.smoothness * sums.largest_eigenvalues() + float(self.alpha)
-        step_size = 1 / np.maximum(curvature, np.finfo(np.float64).tiny)[:, None]
-        coef = np.zeros((data.tasks, data.dimension))
-        ahead, age = coef, np.ones((data.tasks, 1))
-        for _ in range(limit):
-            gradient = sums(ahead, None) + float(self.alpha) * ahead
-            moved = ahead - step_size * gradient
-            # Nesterov's momentum, restarted for a task whenever it points uphill.
-            uphill = np.sum(gradient * (moved - coef), axis=1, keepdims=True) > 0
-            age = np.where(uphill, 1.0, age)
-            older = (1 + np.sqrt(1 + 4 * age**2)) / 2
-            ahead = moved + (age - 1) / older * (moved - coef) * ~uphill
-            change = np.abs(moved - coef).max(initial=0.0)
-            coef, age = moved, older
-            if change <= 1e-10 * (1 + np.abs(coef).max(initial=0.0)):
-                break
-        return coef
+        alpha, smoothness = float(self.alpha), find_loss(self.loss).smoothness
+        start = np.zeros((data.tasks, data.dimension))
+        most = self.steps if isinstance(self.steps, int) else None
 
-    def _descend_subgradients(self, sums: "_Gradients", data: TaskData, steps: int) -> Array:
-        schedule = Adaptive(self._radius)
-        coef, mean = np.zeros((data.tasks, data.dimension)), np.zeros((data.tasks, data.dimension))
-        for step in range(steps):
-            gradient = sums(coef, None) + float(self.alpha) * coef
-            coef = coef - schedule.rates(step + 1, gradient) * gradient
-            mean += coef * (step >= steps // 2) / (steps - steps // 2)
-        return mean
+        def gradient(coef: Array) -> Array:
+            return sums(coef, None) + alpha * coef
+
+        if math.isinf(smoothness):
+            return minimise_rough(gradient, start, self._radius, steps=most or 2000)
+        curvature = smoothness * sums.largest_eigenvalues() + alpha
+        return minimise_smooth(gradient, start, curvature, steps=most or 50_000)
 
     def _public_parameters(self) -> dict[str, Any]:
         used = {"gradient_bound": self._gradient_bound, "radius": self._radius}

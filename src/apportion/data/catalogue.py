@@ -1,0 +1,51 @@
+"""The public list of tasks or items: which exist must not depend on who is in the data."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.data.ids import Integers, find_ids, number_ids, read_ids
+from apportion.privacy.checks import whole
+from apportion.privacy.errors import DataError, ParameterError
+
+# The number of members (ids are then 0, 1, ...), their ids, or "public": those found in the data.
+Catalogue = int | Sequence[Any] | NDArray[Any] | Literal["public"] | None
+
+
+def read_catalogue(
+    member: str, catalogue: Catalogue, values: NDArray[Any]
+) -> tuple[NDArray[Any], Integers]:
+    """The catalogue's ids [members], and the position in it of each row's id [rows].
+
+    ``member`` is "task" or "item"; the catalogue's own name is its plural.
+    """
+    name = f"{member}s"
+    if catalogue is None or isinstance(catalogue, str):
+        if catalogue not in (None, "public"):
+            raise ParameterError(
+                f'{name} must be a number, a list of ids or "public", got {catalogue!r}'
+            )
+        return number_ids(values)
+    if isinstance(catalogue, (int, np.integer)):
+        size = whole(name, catalogue, at_least=1)
+        why = f"{name}={size} names them 0 to {size - 1}; for other ids give their list"
+        return np.arange(size), read_positions(member, values, size, why)
+    ids = read_ids(name, catalogue)
+    if len(set(ids.tolist())) < len(ids):
+        raise ParameterError(f"{name} names the same {member} twice")
+    return ids, find_ids(member, values, ids, f"catalogue given as {name}")
+
+
+def read_positions(name: str, values: NDArray[Any], size: int, why: str) -> Integers:
+    """Whole numbers from 0 to size - 1, [rows]."""
+    if values.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    if values.dtype.kind not in "iu":
+        raise DataError(f"{name} must hold whole numbers from 0 to {size - 1}: {why}")
+    inside = (values >= 0) & (values < size)
+    if not inside.all():
+        row = int(np.argmin(inside))
+        raise DataError(f"{name}: row {row} is not between 0 and {size - 1}: {why}")
+    return values.astype(np.int64)
