@@ -342,7 +342,7 @@ def test_seeds_may_be_large() -> None:
         ({"user": ["ann"]}, "user has 1 rows and item has 4"),
         ({"user": ["ann", None, "bob", "cem"]}, "user: row 1 is missing"),
         ({"user": "anna"}, "user must be a list or an array"),
-        ({"item": [10, 20, 99, 10]}, "item: row 2 is not between 0 and 3"),
+        ({"item": [10, 20, 99, 10]}, "item: row 2 is not in the catalogue"),
         ({"item": [0, 1, 4, 2], "items": 4}, "item: row 2 is not between 0 and 3"),
         ({"item": [0, 1, -1, 2], "items": 4}, "item: row 2 is not between 0 and 3"),
         ({"item": ["a", "b", "c", "d"]}, "both hold strings or both hold whole numbers"),
