@@ -2,8 +2,8 @@
 
 One hundred linear regression tasks of dimension five, ten thousand users of twenty tasks each on
 average, task sizes from a power law, exact counts declared public as in the paper, 80/20 split. Nothing
-is tuned on the data that is tested: ridge regression regularises by the noise level alone, and the
-gradient bound of descent was chosen on simulated data of other seeds (1000 and 1001).
+is tuned on the data that is tested: ridge regression regularises by the noise level, by a rule chosen on
+other simulated data, and the gradient bound of descent was chosen on seeds 1000 and 1001.
 """
 
 from collections.abc import Callable, Sequence
