@@ -7,7 +7,9 @@ from dp_accounting.pld import PLDAccountant
 
 import apportion as ap
 from apportion.engine import TaskRows, UserRows
+from apportion.engine.base import Examples
 from apportion.privacy import Ledger, NoiseSource, PrivacyTarget, Record
+from tests.soundness.harness import Tape, recording
 
 DATA = ap.simulate_tasks(users=300, tasks=6, tasks_per_user=3)
 SETTINGS = {"epsilon": 1.0, "steps": 10, "allocation": ap.UniformWeights()}
@@ -94,21 +96,28 @@ def test_steps_beyond_the_recorded_ones_are_refused() -> None:
         release.next_step()
 
 
-def test_a_step_sums_over_its_sample_and_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.soundness.harness import Tape, recording
-
+def sums_over_its_sample(monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether a step's raw sums are those of the sampled users and of nobody else."""
     sample = np.arange(300) % 4 == 0
-    monkeypatch.setattr(NoiseSource, "poisson_sample", lambda *_: sample)
     settings = {**SETTINGS, "steps": 1, "noise_seed": 0, "sampling_rate": 0.25}
     sampled, alone = Tape(), Tape()
+    monkeypatch.setattr(NoiseSource, "poisson_sample", lambda *_: sample)
     with recording(sampled):
         ap.MultiTaskDescent(**settings).fit(DATA)
     monkeypatch.setattr(NoiseSource, "poisson_sample", lambda *_: np.ones(300, dtype=bool))
     with recording(alone):
         ap.MultiTaskDescent(**settings).fit(DATA.take(sample[DATA.user]))
-    np.testing.assert_allclose(
-        sampled.raw["gradients"][0, 0], alone.raw["gradients"][0, 0], atol=1e-12
-    )
+    first, second = (tape.raw["gradients"][0, 0] for tape in (sampled, alone))
+    return bool(np.allclose(first, second, atol=1e-12))
+
+
+def test_a_step_sums_over_its_sample_and_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sums_over_its_sample(monkeypatch)
+
+
+def test_a_sample_that_is_drawn_and_not_used_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Examples, "of_users", lambda self, _: self)
+    assert not sums_over_its_sample(monkeypatch)
 
 
 def test_steps_that_depend_on_private_counts_are_not_sampled() -> None:

@@ -18,6 +18,17 @@ def test_a_task_does_not_vanish_with_its_only_user() -> None:
     assert ridge(ap.AdaptiveWeights())(without).coef_.shape[0] == TASKS
 
 
+def test_a_catalogue_read_from_the_data_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    # As if the check were gone: both neighbours are read without a catalogue and trained privately.
+    with_user, without = (
+        ap.TaskData(each.user, each.task, each.features, each.labels) for each in neighbours(ALONE)
+    )
+    for data in (with_user, without):
+        monkeypatch.setattr(data, "catalogue_is_public", True)
+    models = [ridge(ap.AdaptiveWeights())(data) for data in (with_user, without)]
+    assert models[0].coef_.shape != models[1].coef_.shape  # the leaving user takes a task with it
+
+
 def test_private_training_without_a_public_catalogue_is_refused() -> None:
     data = ap.TaskData(**population())
     with pytest.raises(ap.DataError, match="list of tasks must be public"):

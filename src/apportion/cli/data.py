@@ -1,9 +1,8 @@
 """``apportion data``: known data sets, and simulated ones like them."""
 
-import tempfile
 from enum import StrEnum
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated
+from typing import IO, Annotated
 
 import typer
 from rich.console import Console
@@ -11,9 +10,6 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 from rich.table import Table
 
 from apportion.privacy.errors import DataError, ParameterError
-
-if TYPE_CHECKING:
-    import polars as pl
 
 DATA = Path("apportion-data")
 
@@ -154,7 +150,7 @@ def simulate(
     import polars as pl
 
     from apportion.data.simulate import SHAPES, simulate_interactions
-    from apportion.studies.output import check_folder
+    from apportion.studies.output import check_folder, written_whole
 
     check_folder(out.parent)
     shape = SHAPES[like.value].copy()
@@ -169,17 +165,9 @@ def simulate(
         frame = pl.DataFrame(columns)
         if data.by_user.rating is not None:
             frame = frame.with_columns(pl.Series("rating", data.by_user.rating))
-        _write(frame, out)
+        with written_whole(out) as temporary:
+            if out.suffix.lower() == ".csv":
+                frame.write_csv(temporary)
+            else:
+                frame.write_parquet(temporary)
     console.print(f"wrote {out}", highlight=False, soft_wrap=True)
-
-
-def _write(frame: "pl.DataFrame", path: Path) -> None:
-    """Write beside the path and move over it, so that an interrupted write leaves no half file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".writing-") as folder:
-        temporary = Path(folder) / path.name
-        if path.suffix.lower() == ".csv":
-            frame.write_csv(temporary)
-        else:
-            frame.write_parquet(temporary)
-        temporary.replace(path)

@@ -12,14 +12,13 @@ Integers = NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True, eq=False)
-class TaskRows:
-    """Weighted examples, sorted by task.
+class Examples:
+    """Weighted examples, in an order that a subclass chooses.
 
     Attributes
         features: distinct feature vectors, [feature rows, d].
         feature_row: the feature vector of each example, [rows].
         label, weight, user: of each example, [rows].
-        start: where each task's examples begin, with the end appended, [tasks + 1].
     """
 
     features: Array
@@ -27,6 +26,25 @@ class TaskRows:
     label: Array
     weight: Array
     user: Integers
+
+    def of_users(self, sample: NDArray[np.bool_]) -> Self:
+        """The same examples, those of users outside the sample [users] with weight zero."""
+        return replace(self, weight=self.weight * sample[self.user])
+
+    @property
+    def dimension(self) -> int:
+        """The length d of a feature vector."""
+        return int(self.features.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class TaskRows(Examples):
+    """Examples sorted by task.
+
+    Attributes
+        start: where each task's examples begin, with the end appended, [tasks + 1].
+    """
+
     start: Integers
 
     @classmethod
@@ -49,37 +67,22 @@ class TaskRows:
         examples = (feature_row[order], label[order], weight[order], user[order])
         return cls(features, *examples, start)
 
-    def of_users(self, sample: NDArray[np.bool_]) -> Self:
-        """The same examples, those of users outside the sample [users] with weight zero."""
-        return replace(self, weight=self.weight * sample[self.user])
-
     @property
     def tasks(self) -> int:
         """The number of tasks."""
         return len(self.start) - 1
 
-    @property
-    def dimension(self) -> int:
-        """The length d of a feature vector."""
-        return int(self.features.shape[1])
-
 
 @dataclass(frozen=True, eq=False)
-class UserRows:
-    """Weighted examples, sorted by user, then task.
+class UserRows(Examples):
+    """Examples sorted by user, then task.
 
     Attributes
-        features, feature_row, label, weight, user: as in ``TaskRows``.
         task: of each example, [rows].
         start: where each user's examples begin, with the end appended, [users + 1].
         tasks: the number of tasks.
     """
 
-    features: Array
-    feature_row: Integers
-    label: Array
-    weight: Array
-    user: Integers
     task: Integers
     start: Integers
     tasks: int
@@ -105,10 +108,6 @@ class UserRows:
         start = np.concatenate([[0], changes, [len(user)]]) if len(user) else np.zeros(1, np.int64)
         examples = (feature_row[order], label[order], weight[order], user, task)
         return cls(features, *examples, start, tasks)
-
-    def of_users(self, sample: NDArray[np.bool_]) -> Self:
-        """The same examples, those of users outside the sample [users] with weight zero."""
-        return replace(self, weight=self.weight * sample[self.user])
 
 
 class Engine(ABC):

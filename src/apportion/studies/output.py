@@ -4,9 +4,10 @@ import csv
 import errno
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from matplotlib.figure import Figure
 
@@ -31,41 +32,33 @@ def check_folder(folder: Path) -> None:
         raise PermissionError(errno.EACCES, "no permission to write here", str(existing))
 
 
+@contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """A path to write to instead, moved over the real one at the end: no half file is left behind."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".writing-") as folder:
+        temporary = Path(folder) / path.name
+        yield temporary
+        temporary.replace(path)
+
+
 def write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write rows with the same columns as CSV."""
-
-    def write(file: IO[str]) -> None:
+    with written_whole(path) as temporary, temporary.open("w", newline="") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
 
-    _replace(path, "w", write)
-
 
 def write_text(path: Path, text: str) -> None:
     """Write text."""
-    _replace(path, "w", lambda file: file.write(text))
+    with written_whole(path) as temporary:
+        temporary.write_text(text)
 
 
 def write_figure(path: Path, figure: Figure) -> None:
     """Write a figure in the format that the path's ending names."""
     kind = path.suffix.removeprefix(".")
     metadata = {"Date": None} if kind == "svg" else {}
-    _replace(
-        path,
-        "wb",
-        lambda file: figure.savefig(
-            file, format=kind, dpi=150, bbox_inches="tight", metadata=metadata
-        ),
-    )
-
-
-def _replace(path: Path, mode: str, write: Callable[[Any], object]) -> None:
-    """Write next to the path and move over it, so that an interrupted write leaves no half file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    newline = "" if mode == "w" else None
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".writing-") as folder:
-        temporary = Path(folder) / path.name
-        with temporary.open(mode, newline=newline) as file:
-            write(file)
-        temporary.replace(path)
+    with written_whole(path) as temporary:
+        figure.savefig(temporary, format=kind, dpi=150, bbox_inches="tight", metadata=metadata)
