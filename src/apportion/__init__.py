@@ -17,7 +17,7 @@ from apportion.allocation import (
     UniformSampling,
     UniformWeights,
 )
-from apportion.data import Interactions, TaskData, simulate_tasks
+from apportion.data import Interactions, TaskData, simulate_interactions, simulate_tasks
 from apportion.privacy import (
     PrivacyReport,
     PrivacyTarget,
@@ -33,6 +33,12 @@ from apportion.privacy.errors import (
     ParameterError,
     ReleaseError,
 )
+from apportion.recommend import (
+    MatrixFactorization,
+    MostFrequent,
+    PrivateCatalogue,
+    Recommender,
+)
 from apportion.tasks import Loss, MultiTaskClassifier, MultiTaskDescent, MultiTaskRidge
 from apportion.version import __version__
 
@@ -44,6 +50,8 @@ __all__ = [
     "DataError",
     "Interactions",
     "Loss",
+    "MatrixFactorization",
+    "MostFrequent",
     "MultiTaskClassifier",
     "MultiTaskDescent",
     "MultiTaskRidge",
@@ -52,8 +60,10 @@ __all__ = [
     "ParameterError",
     "PrivacyReport",
     "PrivacyTarget",
+    "PrivateCatalogue",
     "PrivateCounts",
     "PublicCounts",
+    "Recommender",
     "ReleaseError",
     "TailSampling",
     "TaskData",
@@ -63,5 +73,6 @@ __all__ = [
     "delta_from_epsilon",
     "epsilon_from_mu",
     "mu_from_epsilon",
+    "simulate_interactions",
     "simulate_tasks",
 ]

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from apportion.studies import demo
-from apportion.studies.metrics import task_buckets
 from apportion.studies.output import write_table
 from apportion.studies.synthetic import Synthetic, summarise, write
 
@@ -61,11 +60,6 @@ def test_a_failed_write_keeps_the_old_file(tmp_path: Path) -> None:
         write_table(path, [{"a": 2}, {"b": 3}])
     assert path.read_text() == "a\n1\n"
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_buckets_hold_equally_many_tasks() -> None:
-    bucket = task_buckets(np.array([5.0, 1.0, 9.0, 7.0, 3.0, 3.0]), 3)
-    np.testing.assert_array_equal(bucket, [1, 0, 2, 2, 0, 1])
 
 
 def test_demo_is_private_and_shows_the_gain() -> None:

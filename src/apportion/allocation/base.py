@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from apportion.allocation.counts import Counts
 from apportion.data import Graph
 from apportion.privacy import Curator, UserWeights
-from apportion.privacy.errors import ReleaseError
+from apportion.privacy.errors import ParameterError, ReleaseError
 from apportion.privacy.report import ADD_OR_REMOVE
 
 
@@ -36,15 +36,18 @@ class Allocation(ABC):
         return 0.0 if self.counts is None else self.counts.share
 
     def allocate(
-        self, graph: Graph, curator: Curator
+        self, graph: Graph, curator: Curator, known: NDArray[np.float64] | None = None
     ) -> tuple[UserWeights, NDArray[np.float64] | None]:
         """Release task counts if needed, then weigh. Without privacy every weight is one.
 
         Also returns the task sizes that were released or are public, [tasks], if there are any.
+        ``known`` are sizes that were released already; no others are then.
         """
         if math.isinf(curator.target.epsilon):
             return UserWeights.unbounded(graph.user, graph.task), None
-        released = None if self.counts is None else self.counts.estimate(graph, curator)
+        released = known
+        if released is None and self.counts is not None:
+            released = self.counts.estimate(graph, curator)
         sizes = np.ones(graph.tasks) if released is None else released
         weights = self.weigh(graph, sizes, curator.noise.sampling_key("allocation"))
         if not weights.bounded or not weights.covers(graph.user, graph.task):
@@ -52,6 +55,18 @@ class Allocation(ABC):
                 f"{type(self).__name__} must return bounded weights of the graph's pairs"
             )
         return weights, released
+
+    def typical_weights(
+        self, sizes: NDArray[np.float64] | None, sums: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """About what weight a task's users have, and about how many they are, [tasks] each.
+
+        From released values: task sizes, and noisy sums over users of the weights of each task, [tasks].
+        """
+        del sizes, sums
+        raise ParameterError(
+            f"{type(self).__name__} has no typical weights: use AdaptiveWeights(0)"
+        )
 
     def neighbouring(self) -> str:
         """Which data sets the guarantee cannot tell apart."""

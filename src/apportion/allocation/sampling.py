@@ -13,36 +13,44 @@ from apportion.privacy import UserWeights
 from apportion.privacy.checks import whole
 
 
-def _equal_weights(graph: Graph, chosen: NDArray[np.bool_], k: int) -> UserWeights:
-    return UserWeights.clipped(graph.user, graph.task, chosen / math.sqrt(k))
-
-
 @dataclass(frozen=True)
-class UniformSampling(Allocation):
-    """Keep k tasks of every user, chosen uniformly at random, with weight 1 / sqrt(k) each."""
+class _Sampling(Allocation):
+    """Keeps k tasks of every user, with weight 1 / sqrt(k) each."""
 
     k: int = 50
 
     def __post_init__(self) -> None:
         whole("k", self.k, at_least=1)
+
+    def _equal_weights(self, graph: Graph, chosen: NDArray[np.bool_]) -> UserWeights:
+        return UserWeights.clipped(graph.user, graph.task, chosen / math.sqrt(self.k))
+
+    def typical_weights(
+        self, sizes: NDArray[np.float64] | None, sums: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """1 / sqrt(k), and the number of users who keep the task, at least one."""
+        del sizes
+        weight = 1 / math.sqrt(self.k)
+        return np.full(len(sums), weight), np.maximum(sums / weight, 1.0)
+
+
+@dataclass(frozen=True)
+class UniformSampling(_Sampling):
+    """Keep k tasks of every user, chosen uniformly at random, with weight 1 / sqrt(k) each."""
 
     def weigh(self, graph: Graph, sizes: NDArray[np.float64], key: int) -> UserWeights:
         """Weights of the sampled pairs; zero elsewhere."""
         del sizes
-        return _equal_weights(graph, graph.sample(self.k, key), self.k)
+        return self._equal_weights(graph, graph.sample(self.k, key))
 
 
 @dataclass(frozen=True)
-class TailSampling(Allocation):
+class TailSampling(_Sampling):
     """Keep the k smallest tasks of every user (by noisy counts), with weight 1 / sqrt(k) each."""
 
-    k: int = 50
     counts: Counts = field(default_factory=PrivateCounts)
-
-    def __post_init__(self) -> None:
-        whole("k", self.k, at_least=1)
 
     def weigh(self, graph: Graph, sizes: NDArray[np.float64], key: int) -> UserWeights:
         """Weights of each user's smallest tasks, ties at random; zero elsewhere."""
         chosen = graph.rank_within_user(sizes[graph.task], graph.scores(key)) < self.k
-        return _equal_weights(graph, chosen, self.k)
+        return self._equal_weights(graph, chosen)

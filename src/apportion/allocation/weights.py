@@ -84,3 +84,14 @@ class AdaptiveWeights(Allocation):
         concentration = math.log(self.users) if self.concentration is None else self.concentration
         task_weights = optimal_task_weights(sizes, self.exponent, self.users, 1 / concentration)
         return UserWeights.clipped(graph.user, graph.task, task_weights[graph.task])
+
+    def typical_weights(
+        self, sizes: NDArray[np.float64] | None, sums: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """n_i^-exponent times one factor for all tasks, so that their sum is right."""
+        if sizes is None:
+            raise ParameterError("adaptive weights need the sizes of the tasks")
+        shape = sizes**-self.exponent
+        # The sum may be lost in its noise: a user's weights are at least 1 / sqrt(tasks) in all.
+        factor = max(float(sums.sum()), 1.0) / float((shape * sizes).sum())
+        return np.minimum(factor * shape, 1.0), sizes

@@ -149,8 +149,8 @@ def simulate(
         raise typer.BadParameter("must end in .parquet or .csv", param_hint="'--out'")
     import polars as pl
 
+    from apportion.data.files import check_folder, written_whole
     from apportion.data.simulate import SHAPES, simulate_interactions
-    from apportion.studies.output import check_folder, written_whole
 
     check_folder(out.parent)
     shape = SHAPES[like.value].copy()

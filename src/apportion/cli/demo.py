@@ -33,8 +33,9 @@ def demo(
     console = Console()
     with console.status("training 2 x 100 private models (the first run compiles its loops) ..."):
         # Imported here so that `apportion --help` answers at once.
+        from apportion.data.files import check_folder
         from apportion.studies import demo as study
-        from apportion.studies.output import check_folder, write_figure, write_text
+        from apportion.studies.output import write_figure, write_text
 
         check_folder(out)
         result = study.run(epsilon=epsilon, delta=delta)

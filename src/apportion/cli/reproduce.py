@@ -67,8 +67,8 @@ def synthetic(
 
       apportion reproduce synthetic --seeds 3 --epsilon 1 --epsilon 2 --skew 1
     """
+    from apportion.data.files import check_folder
     from apportion.studies import synthetic as study
-    from apportion.studies.output import check_folder
 
     check_folder(out)
     settings = study.Synthetic(
@@ -110,8 +110,8 @@ def jester(
 
       apportion reproduce jester --data jester-1.npz --epsilon 1 --seeds 2
     """
+    from apportion.data.files import check_folder
     from apportion.studies import jester as study
-    from apportion.studies.output import check_folder
 
     check_folder(out)
     settings = study.Jester(data, epsilons=epsilon or study.EPSILONS, seeds=seeds)

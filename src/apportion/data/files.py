@@ -1,6 +1,10 @@
-"""Columns of tables, and of CSV and Parquet files, ids as they are written."""
+"""Files in and out: columns of CSV and Parquet files, ids as they are written; files written whole."""
 
-from collections.abc import Sequence
+import errno
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +56,25 @@ def read_columns(path: str | Path, ids: Sequence[str], numbers: Sequence[str]) -
     return frame.with_columns(
         *(_ids(frame[name]) for name in ids), *(_numbers(frame[name]) for name in numbers)
     )
+
+
+def check_folder(folder: Path) -> None:
+    """Fail now if files cannot be written to this folder later; create nothing."""
+    existing = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not existing.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(existing))
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, "no permission to write here", str(existing))
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """A path to write to instead, moved over the real one at the end: no half file is left behind."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".writing-") as folder:
+        temporary = Path(folder) / path.name
+        yield temporary
+        temporary.replace(path)
 
 
 def _ids(text: pl.Series) -> pl.Series:

@@ -39,7 +39,10 @@ def read_ids(name: str, values: Any) -> NDArray[Any]:
 
 
 def number_ids(ids: NDArray[Any]) -> tuple[NDArray[Any], Integers]:
-    """The distinct ids, and the position of each row's id among them, [rows]."""
+    """The distinct ids in ascending order, and the position of each row's among them, [rows].
+
+    In order, because the order in which ids first appear would tell something about the rows.
+    """
     if ids.dtype.kind != "O":
         return _number_integers(ids)
     positions: dict[Any, int] = {}
@@ -47,8 +50,10 @@ def number_ids(ids: NDArray[Any]) -> tuple[NDArray[Any], Integers]:
         (positions.setdefault(value, len(positions)) for value in ids), dtype=np.int64
     )
     distinct = np.empty(len(positions), dtype=object)
-    distinct[:] = list(positions)
-    return distinct, codes
+    distinct[:] = sorted(positions)
+    rank = np.empty(len(positions), dtype=np.int64)
+    rank[[positions[value] for value in distinct]] = np.arange(len(positions))
+    return distinct, rank[codes]
 
 
 def _number_integers(ids: Integers) -> tuple[Integers, Integers]:
@@ -67,18 +72,23 @@ def _number_integers(ids: Integers) -> tuple[Integers, Integers]:
 
 
 def find_ids(name: str, ids: NDArray[Any], catalogue: NDArray[Any], what: str) -> Integers:
-    """The position in the catalogue of each row's id, [rows]."""
-    if ids.size == 0:
-        return np.zeros(0, dtype=np.int64)
-    if (ids.dtype.kind == "O") != (catalogue.dtype.kind == "O"):
+    """The position in the catalogue of each row's id, [rows]; an id that is not in it is an error."""
+    if ids.size and (ids.dtype.kind == "O") != (catalogue.dtype.kind == "O"):
         raise DataError(f"{name} and {what} must both hold strings or both hold whole numbers")
-    distinct, codes = number_ids(ids)
-    place = {value: position for position, value in enumerate(catalogue.tolist())}
-    places = np.array([place.get(value, -1) for value in distinct.tolist()], dtype=np.int64)
-    found = places[codes]
+    found = match_ids(ids, catalogue)
     if (found < 0).any():
         raise DataError(f"{name}: row {int(np.argmax(found < 0))} is not in the {what}")
     return found
+
+
+def match_ids(ids: NDArray[Any], catalogue: NDArray[Any]) -> Integers:
+    """The position in the catalogue of each row's id, or -1, [rows]."""
+    if ids.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    distinct, codes = number_ids(ids)
+    place = {value: position for position, value in enumerate(catalogue.tolist())}
+    places = np.array([place.get(value, -1) for value in distinct.tolist()], dtype=np.int64)
+    return places[codes]
 
 
 def id_keys(ids: NDArray[Any]) -> NDArray[np.uint64]:

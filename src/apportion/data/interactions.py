@@ -198,6 +198,19 @@ class Interactions:
         part.by_user = Orientation(start, item, rating)
         return part
 
+    def of_items(self, places: Integers) -> "Interactions":
+        """The interactions with these items of the catalogue, which become the catalogue; same users."""
+        renumbered = np.full(self.items, -1, dtype=self.by_user.other.dtype)
+        renumbered[places] = np.arange(len(places))
+        part = self.take(renumbered[self.by_user.other] >= 0)
+        rows = part.by_user
+        other = renumbered[rows.other]
+        order = np.lexsort((other, part.user_of_row))
+        rating = None if rows.rating is None else rows.rating[order]
+        part.by_user = Orientation(rows.start, other[order], rating)
+        part.item_ids = self.item_ids[places]
+        return part
+
     def positives(self, at_least: float) -> "Interactions":
         """Events without ratings: the interactions rated at least this high."""
         if self.by_user.rating is None:

@@ -140,3 +140,34 @@ class Engine(ABC):
         The norm of a user's gradient is bounded from above by that of the vector that holds, for each
         task, the sum of the norms of the user's weighted examples there (one, usually).
         """
+
+    @abstractmethod
+    def solve_users(
+        self,
+        start: Integers,
+        item: Integers,
+        label: Array,
+        items: Array,
+        ridge: Array,
+        shared: Array,
+    ) -> Array:
+        """For each user, argmin over v of sum (y - u . v)^2 + v' (shared + ridge I) v, [users, d].
+
+        The sum is over the user's rows ``start[j]:start[j + 1]`` of ``item`` and ``label``; u are rows
+        of ``items`` [items, d]. ``ridge`` is one number per user, ``shared`` [d, d] is common to all.
+        Where nothing determines a direction it is left out.
+        """
+
+    @abstractmethod
+    def top(
+        self, scores: NDArray[np.float32], k: int, start: Integers, skip: Integers
+    ) -> tuple[Integers, NDArray[np.float32]]:
+        """The k columns with the highest scores of every row, best first, and their scores.
+
+        Args:
+            scores: [rows, columns].
+            k: how many; a row with fewer columns left is filled up with column -1, score -inf.
+            start, skip: row r leaves out the columns ``skip[start[r]:start[r + 1]]``.
+
+        Equal scores come in the order of their columns. Shapes [rows, k].
+        """

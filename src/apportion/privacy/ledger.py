@@ -3,16 +3,18 @@
 Guarantee
     A ledger of records with sensitivities S_k and noise scales sigma_k describes a mechanism that is
     mu-GDP with mu^2 = sum of (S_k / sigma_k)^2, also when later releases depend on earlier ones
-    (adaptive composition of Gaussian mechanisms). A record of T steps counts T times. If each step
-    sees a Poisson sample of the users, the same mu still holds, and epsilon is computed by
-    dp-accounting's privacy loss distributions instead, which know what sampling adds. ``append`` is
-    called by a release before any value leaves, and refuses whatever would pass the target.
+    (adaptive composition of Gaussian mechanisms). A record of T steps counts T times. Records of
+    thresholded selections have a delta besides: the total of these is taken off the delta at which
+    epsilon is computed (see ``Curator.select``). If each step sees a Poisson sample of the users, the
+    same mu still holds, and epsilon is computed by dp-accounting's privacy loss distributions instead,
+    which know what sampling adds. ``append`` is called by a release before any value leaves, and
+    refuses whatever would pass the target.
 """
 
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -33,19 +35,25 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class PrivacyTarget:
-    """The (epsilon, delta) that a training must not pass. ``epsilon=math.inf``: no privacy asked."""
+    """The (epsilon, delta) that a training must not pass. ``epsilon=math.inf``: no privacy asked.
+
+    ``selection_delta`` is the part of delta that thresholded selections may use up.
+    """
 
     epsilon: float
     delta: float
+    selection_delta: float = 0.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
         object.__setattr__(self, "delta", check_delta(self.delta))
+        reserved = number("selection_delta", self.selection_delta, at_least=0, below=self.delta)
+        object.__setattr__(self, "selection_delta", reserved)
 
     @cached_property
     def mu(self) -> float:
-        """The same budget as Gaussian differential privacy."""
-        return mu_from_epsilon(self.epsilon, self.delta)
+        """What noise may cost, as Gaussian differential privacy."""
+        return mu_from_epsilon(self.epsilon, self.delta - self.selection_delta)
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,7 @@ class Record:
         noise_scale: standard deviation of the noise (of the diagonal, for symmetric matrices).
         steps: how often such an array was released, each time with fresh noise.
         sampling_rate: the probability with which a user takes part in a step.
+        delta: the probability that a threshold lets something through that one user alone has.
     """
 
     name: str
@@ -71,6 +80,7 @@ class Record:
     noise_scale: float
     steps: int = 1
     sampling_rate: float = 1.0
+    delta: float = 0.0
 
     def __post_init__(self) -> None:
         sensitivity = number("sensitivity", self.sensitivity, above=0)
@@ -80,6 +90,7 @@ class Record:
         object.__setattr__(self, "steps", whole("steps", self.steps, at_least=1))
         rate = number("sampling_rate", self.sampling_rate, above=0, at_most=1)
         object.__setattr__(self, "sampling_rate", rate)
+        object.__setattr__(self, "delta", number("delta", self.delta, at_least=0, below=1))
 
     @property
     def mu(self) -> float:
@@ -119,17 +130,23 @@ class Ledger:
         self._records.extend(records)
 
     def _within_target(self, records: Sequence[Record]) -> bool:
+        if _total_delta(records) > self.target.selection_delta:
+            return False
         if _total_mu(records) <= self.target.mu * (1 + _ROUNDING):
             return True
-        sampled = any(record.sampling_rate < 1 for record in records)
-        return sampled and _sampled_epsilon(records, self.target.delta) <= self.target.epsilon
+        if not any(record.sampling_rate < 1 for record in records):
+            return False
+        rest = self.target.delta - self.target.selection_delta
+        return _sampled_epsilon(records, rest) <= self.target.epsilon
 
     def affordable_mu(self, steps: int = 1, sampling_rate: float = 1.0) -> float:
         """The largest mu (as if all users took part) that one more release may cost.
 
         Exact to rounding for all users; for Poisson samples within 0.1 % and on the safe side.
         """
-        if sampling_rate == 1 or math.isinf(self.target.mu):
+        if math.isinf(self.target.mu):
+            return math.inf
+        if sampling_rate == 1:
             return math.sqrt(max(0.0, self.target.mu**2 - self.mu**2))
         plain = self.affordable_mu()
         if plain == 0:
@@ -160,10 +177,16 @@ class Ledger:
         return _total_mu(self._records)
 
     def epsilon(self, delta: float) -> float:
-        """The epsilon of everything recorded so far, at this delta: exact unless users were sampled."""
-        epsilon = epsilon_from_mu(self.mu, delta)
+        """The epsilon of everything recorded so far, at this delta.
+
+        Exact unless users were sampled or a catalogue selected.
+        """
+        rest = delta - _total_delta(self._records)
+        if rest <= 0:
+            return math.inf
+        epsilon = epsilon_from_mu(self.mu, rest)
         if math.isfinite(epsilon) and any(record.sampling_rate < 1 for record in self._records):
-            return min(epsilon, _sampled_epsilon(self._records, delta))
+            return min(epsilon, _sampled_epsilon(self._records, rest))
         return epsilon
 
     def __iter__(self) -> Iterator[Record]:
@@ -204,7 +227,8 @@ class Ledger:
             for entry in values["records"]:
                 if set(entry) != {field.name for field in fields(Record)}:
                     raise DataError("not a ledger: a record has other fields than it should")
-                numbers = {name: float(entry[name]) for name in ("sensitivity", "noise_scale")}
+                names = ("sensitivity", "noise_scale", "delta")
+                numbers = {name: float(entry[name]) for name in names}
                 shape = tuple(int(size) for size in entry["shape"])
                 ledger.append(Record(**{**entry, **numbers, "shape": shape}))
         except DataError:
@@ -238,11 +262,15 @@ def dp_event(records: Sequence[Record]) -> Any:
             if record.steps > 1:
                 event = dp_accounting.SelfComposedDpEvent(event, record.steps)
         events.append(event)
+        if record.delta > 0:
+            # There is no event for it: accountants must refuse instead of leaving it out.
+            events.append(dp_accounting.UnsupportedDpEvent())
     return dp_accounting.ComposedDpEvent(events)
 
 
 def _sampled_epsilon(records: Sequence[Record], delta: float) -> float:
-    event = dp_event(records)
+    """At this delta for the noise alone: whatever thresholds may let through is not counted."""
+    event = dp_event([replace(record, delta=0.0) for record in records])
     from dp_accounting.pld import PLDAccountant
 
     return float(PLDAccountant().compose(event).get_epsilon(delta))
@@ -250,3 +278,7 @@ def _sampled_epsilon(records: Sequence[Record], delta: float) -> float:
 
 def _total_mu(records: Any) -> float:
     return math.sqrt(math.fsum(record.mu**2 for record in records))
+
+
+def _total_delta(records: Any) -> float:
+    return math.fsum(record.delta for record in records)

@@ -1,4 +1,4 @@
-"""The only doors out: sums, stacks of symmetric matrices, counts, each with its noise and its record.
+"""The only doors out: sums, symmetric matrices, counts, selections, each with its noise and its record.
 
 Guarantee
     A release of parts p = 1..P with per-user bounds S_p and noise scales sigma_p is mu-GDP with
@@ -22,14 +22,15 @@ See docs/guarantee.md.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from apportion.privacy.bounds import UserBound
-from apportion.privacy.checks import number
+from apportion.privacy.checks import number, whole
 from apportion.privacy.errors import ParameterError, ReleaseError
 from apportion.privacy.ledger import Ledger, PrivacyTarget, Record
 from apportion.privacy.noise import NoiseSource
@@ -153,6 +154,46 @@ class Curator:
     def counts(self, name: str, counts: Array, bound: UserBound, mu: float, what: str) -> Array:
         """Release counts [tasks] at once."""
         return self.sums(name, counts[:, None], bound, mu, what)[:, 0]
+
+    def select(
+        self, name: str, ids: NDArray[Any], counts: Array, cap: int, mu: float, delta: float
+    ) -> tuple[NDArray[Any], Array]:
+        """Release which ids have a noisy count above a threshold, in ascending order, and those counts.
+
+        The ids are those found in the data, so that which of them exist is private too; a user must add
+        at most one to each of at most ``cap`` counts.
+
+        Guarantee
+            The whole training is (epsilon, delta' + delta)-private if it is (epsilon, delta')-private
+            as far as its noise goes. Let D have a user less than D', and M^ be the training on D' that
+            never selects an id which that user alone has. On D and with M^, the same ids have counts,
+            and these differ by at most cap in squares: a Gaussian release of sensitivity sqrt(cap),
+            followed by others. M and M^ differ on D' only if one of at most cap ids, each of count at
+            most 1, passes the threshold 1 + sigma z. With z such that 1 - Phi(z)^cap = delta this has
+            probability at most delta, independently of the other noise. So P[M(D') in S] <=
+            P[M^ in S] + delta <= e^epsilon P[M(D) in S] + delta' + delta; and since P[M(D') in S] >=
+            (1 - delta) P[M^ in S], also P[M(D) in S] <= min(1, e^epsilon P[M^ in S]) + delta' <=
+            e^epsilon P[M(D') in S] + delta' + delta.
+        """
+        cap = whole("cap", cap, at_least=1)
+        mu = number("mu of a release", mu, above=0)
+        if counts.shape != (len(ids),) or not np.isfinite(counts).all():
+            raise ReleaseError("a selection takes one finite count for every id")
+        bound = UserBound(math.sqrt(cap), f"a user adds at most 1 to each of at most {cap} counts")
+        part = Part(name, "users per item, those above a threshold", bound)
+        sigma = _noise_scale(bound.norm, mu)
+        if sigma == 0:
+            delta, threshold = 0.0, -math.inf
+        else:
+            delta = number("delta of a selection", delta, above=0, below=1)
+            lone = -math.expm1(math.log1p(-delta) / cap)  # the chance that a count of 1 passes
+            threshold = 1.0 - sigma * float(ndtri(lone))
+        record = Record(name, part.what, (0, 1), bound.norm, bound.because, sigma, delta=delta)
+        noisy = _add_noise(self.noise, part, record, 0, 0, counts[:, None])[:, 0]
+        chosen = np.flatnonzero(noisy > threshold)
+        chosen = chosen[np.argsort(ids[chosen], kind="stable")]
+        self.ledger.append(replace(record, shape=(len(chosen), 1)))
+        return ids[chosen], noisy[chosen]
 
 
 class OpenRelease:

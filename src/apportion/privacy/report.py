@@ -55,7 +55,7 @@ class PrivacyReport:
 
     @property
     def mu(self) -> float:
-        """The guarantee as Gaussian differential privacy; infinite if not private."""
+        """The noise's cost as Gaussian differential privacy; infinite if not private."""
         return self.ledger.mu if self.private else math.inf
 
     @cached_property
@@ -177,9 +177,10 @@ def _shape(record: Record) -> str:
 
 
 def _steps(record: Record) -> str:
-    """How often, and for which part of the users, if that is not once and all."""
+    """How often, for which part of the users, and with which delta, if not once, all and zero."""
     times = f" x {record.steps} steps" if record.steps > 1 else ""
-    return times + (f", {record.sampling_rate:.3g} of users" if record.sampling_rate < 1 else "")
+    times += f", {record.sampling_rate:.3g} of users" if record.sampling_rate < 1 else ""
+    return times + (f", delta {record.delta:.2g}" if record.delta > 0 else "")
 
 
 def _plain(value: object) -> Any:

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from apportion.allocation import AdaptiveWeights, UniformWeights
 from apportion.data import simulate_tasks
+from apportion.data.buckets import task_buckets
 from apportion.privacy import PrivacyReport
-from apportion.studies.metrics import rmse, rmse_by_size, task_buckets
+from apportion.studies.metrics import rmse, rmse_by_size
 from apportion.studies.output import STYLE
 from apportion.tasks import MultiTaskRidge
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.data import TaskData
+from apportion.data.buckets import task_buckets
 from apportion.tasks.base import MultiTaskLinear
 
 
@@ -21,11 +22,3 @@ def rmse_by_size(
     bucket = task_buckets(sizes, buckets)[data.task]
     squared = (model.predict_rows(data) - data.labels) ** 2
     return [float(np.sqrt(np.mean(squared[bucket == b]))) for b in range(buckets)]
-
-
-def task_buckets(sizes: NDArray[Any], buckets: int) -> NDArray[np.int64]:
-    """The bucket of each task: 0 for the smallest tasks, buckets - 1 for the largest, [tasks]."""
-    order = np.argsort(sizes, kind="stable")
-    bucket = np.empty(len(sizes), dtype=np.int64)
-    bucket[order] = np.arange(len(sizes)) * buckets // len(sizes)
-    return bucket

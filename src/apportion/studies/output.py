@@ -1,15 +1,13 @@
 """Tables and figures on disk: written whole or not at all."""
 
 import csv
-import errno
-import os
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
+
+from apportion.data.files import written_whole
 
 STYLE: dict[Any, Any] = {
     "axes.grid": True,
@@ -21,25 +19,6 @@ STYLE: dict[Any, Any] = {
     "svg.hashsalt": "apportion",
     "svg.fonttype": "none",
 }
-
-
-def check_folder(folder: Path) -> None:
-    """Fail now if files cannot be written to this folder later; create nothing."""
-    existing = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    if not existing.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(existing))
-    if not os.access(existing, os.W_OK | os.X_OK):
-        raise PermissionError(errno.EACCES, "no permission to write here", str(existing))
-
-
-@contextmanager
-def written_whole(path: Path) -> Iterator[Path]:
-    """A path to write to instead, moved over the real one at the end: no half file is left behind."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".writing-") as folder:
-        temporary = Path(folder) / path.name
-        yield temporary
-        temporary.replace(path)
 
 
 def write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:

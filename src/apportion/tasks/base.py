@@ -41,9 +41,39 @@ class Estimator:
             setattr(self, name, value)
         return self
 
+    def _public_parameters(self) -> dict[str, Any]:
+        """Every parameter but the budget, as it is used, for the privacy report."""
+        elsewhere = {"epsilon", "delta", "allocation", "noise_seed"}
+        return {name: value for name, value in self.get_params().items() if name not in elsewhere}
+
     def __repr__(self) -> str:
         inside = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
         return f"{type(self).__name__}({inside})"
+
+
+def make_curator(target: PrivacyTarget, noise_seed: int | None) -> Curator:
+    """With secret noise, or with that of a fixed seed."""
+    return Curator(target, None if noise_seed is None else NoiseSource.from_seed(noise_seed))
+
+
+def make_report(
+    curator: Curator,
+    allocation: Allocation,
+    public_inputs: dict[str, Any],
+    warnings: tuple[str, ...] = (),
+) -> PrivacyReport:
+    """The guarantee of what the curator has released, with these warnings and those of its parts."""
+    warnings = allocation.warnings() + warnings
+    delta = curator.target.delta
+    if delta > LARGE_DELTA:
+        warnings = (f"delta is large: with probability {delta:g} there is no guarantee", *warnings)
+    return PrivacyReport(
+        ledger=curator.ledger,
+        secret_noise=curator.noise.secret,
+        public_inputs={**public_inputs, **allocation.public_inputs()},
+        warnings=warnings,
+        neighbouring=allocation.neighbouring(),
+    )
 
 
 class MultiTaskLinear(Estimator):
@@ -56,11 +86,6 @@ class MultiTaskLinear(Estimator):
     coef_: NDArray[np.float64]
     task_ids_: NDArray[Any]
     privacy_: PrivacyReport
-
-    def _public_parameters(self) -> dict[str, Any]:
-        """Every parameter but the budget, as it is used, for the privacy report."""
-        elsewhere = {"epsilon", "delta", "allocation", "noise_seed"}
-        return {name: value for name, value in self.get_params().items() if name not in elsewhere}
 
     def _curator(self, data: TaskData) -> Curator:
         """Check what privacy needs, before anything is computed from the data."""
@@ -75,29 +100,16 @@ class MultiTaskLinear(Estimator):
                 "by the task's existence; build the data with TaskData(..., tasks=100), "
                 'tasks=[ids], or tasks="public" to declare the ids found in the data public'
             )
-        seed = self.noise_seed
-        return Curator(target, None if seed is None else NoiseSource.from_seed(seed))
+        return make_curator(target, self.noise_seed)
 
     def _report(self, curator: Curator, data: TaskData) -> PrivacyReport:
         catalogue = f"{data.tasks} tasks"
-        warnings = self.allocation.warnings()
-        if curator.target.delta > LARGE_DELTA:
-            warnings += (f"delta is large: with probability {self.delta:g} there is no guarantee",)
+        warnings: tuple[str, ...] = ()
         if data.catalogue_from_data:
             catalogue += ", read from the data and declared public"
-            warnings += ("the catalogue was read from the data: which tasks exist is not covered",)
-        return PrivacyReport(
-            ledger=curator.ledger,
-            secret_noise=curator.noise.secret,
-            public_inputs={
-                "catalogue": catalogue,
-                "dimension": data.dimension,
-                **self._public_parameters(),
-                **self.allocation.public_inputs(),
-            },
-            warnings=warnings,
-            neighbouring=self.allocation.neighbouring(),
-        )
+            warnings = ("the catalogue was read from the data: which tasks exist is not covered",)
+        public = {"catalogue": catalogue, "dimension": data.dimension, **self._public_parameters()}
+        return make_report(curator, self.allocation, public, warnings)
 
     @property
     def privacy(self) -> PrivacyReport:

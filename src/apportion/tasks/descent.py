@@ -17,6 +17,7 @@ from apportion.privacy.release import OpenRelease
 from apportion.tasks.base import MultiTaskLinear
 from apportion.tasks.exact import minimise_rough, minimise_smooth
 from apportion.tasks.losses import Loss, find_loss
+from apportion.tasks.penalty import Penalty
 from apportion.tasks.schedules import Adaptive, Decaying, Schedule, Theory
 
 Array = NDArray[np.float64]
@@ -131,46 +132,37 @@ class MultiTaskDescent(MultiTaskLinear):
     def _descend_privately(
         self, data: TaskData, curator: Curator, weights: UserWeights, sizes: Array | None
     ) -> Array:
-        bound, radius = self._gradient_bound, self._radius
-        sums = _Gradients(self, data, weights, CpuEngine(), bound)
+        bound = self._gradient_bound
+        sums = self._sums(data, weights, bound)
         steps, schedule = self._plan(data, curator, sizes)
-        release = self._open(curator, weights, data, steps, bound)
-        rate = release.records[0].sampling_rate
-
-        coef, velocity, mean = (np.zeros((data.tasks, data.dimension)) for _ in range(3))
-        kept = max(1, round(float(self.average) * steps))
-        for step in range(steps):
-            if step:
-                release.next_step()
-            (noisy,) = release.feed(0, sums(coef, release.sample(len(data.user_key))))
-            gradient = noisy / rate + float(self.alpha) * coef
-            move = -schedule.rates(step + 1, gradient) * gradient
-            velocity = float(self.momentum) * velocity + move
-            coef = _project(coef + velocity, radius)
-            if step >= steps - kept:
-                mean += coef / kept
-        return mean
-
-    def _open(
-        self, curator: Curator, weights: UserWeights, data: TaskData, steps: int, bound: float
-    ) -> OpenRelease:
-        """Record all steps at once, with what the allocation has left of the budget.
-
-        Sensitivity of a step: with clip="row" a user's part in task i is w_ij times a (mean of) vectors
-        of norm <= gradient_bound, and sum_i w_ij^2 <= 1; with clip="user" its whole part is
-        scaled to norm <= gradient_bound. Clipping comes before summing: clipping a sum would let one
-        user move it by twice the bound in every task.
-        """
-        if self.clip == "row":
-            per_user = weights.bound(bound, "|gradient of a row| <= gradient_bound")
-        else:
-            per_user = UserBound(
-                bound, "a user's gradient over all tasks is scaled to gradient_bound"
-            )
         rate = float(self.sampling_rate)
         mu = curator.ledger.affordable_mu(steps, rate)
-        part = Part("gradients", "weighted sums of clipped gradients", per_user, data.dimension)
-        return curator.open("gradients", [part], data.tasks, mu, steps=steps, sampling_rate=rate)
+        shape = (data.tasks, data.dimension)
+        release = open_gradients(
+            curator, "gradients", weights, shape, self.clip, bound, mu, steps, rate
+        )
+        return descend(
+            sums,
+            release,
+            np.zeros(shape),
+            schedule,
+            Penalty.ridge_only(float(self.alpha), data.tasks),
+            radius=self._radius,
+            momentum=float(self.momentum),
+            average=float(self.average),
+        )
+
+    def _sums(self, data: TaskData, weights: UserWeights, bound: float) -> "Gradients":
+        features, labels = data.features, data.labels
+        if weights.bounded:
+            features = clip_rows(features, self.feature_bound)
+            labels = clip_values(labels, self.label_bound)
+        pair = data.pair_of_row
+        examples = (features, data.feature_row, labels, weights.per_row(pair))
+        by_user = weights.bounded and self.clip == "user"
+        order: Any = UserRows if by_user else TaskRows
+        rows = order.sort(*examples, weights.user[pair], weights.task[pair], data.tasks)
+        return Gradients(rows, len(data.user_key), find_loss(self.loss), bound, CpuEngine())
 
     def _plan(self, data: TaskData, curator: Curator, sizes: Array | None) -> tuple[int, Schedule]:
         """The number of steps and their sizes, from public and released values."""
@@ -212,7 +204,7 @@ class MultiTaskDescent(MultiTaskLinear):
 
     def _descend_exactly(self, data: TaskData, curator: Curator, weights: UserWeights) -> Array:
         """Without privacy: until nothing moves, or as many steps as asked for."""
-        sums = _Gradients(self, data, weights, CpuEngine(), math.inf)
+        sums = self._sums(data, weights, math.inf)
         part = Part("gradients", "sums of gradients", weights.bound(1.0, ""), data.dimension)
         curator.open("gradients", [part], data.tasks, math.inf)
         alpha, smoothness = float(self.alpha), find_loss(self.loss).smoothness
@@ -270,51 +262,96 @@ class MultiTaskDescent(MultiTaskLinear):
         _ = self._gradient_bound, self._radius
 
 
-class _Gradients:
-    """Raw gradient sums of the clipped data, for a release to add noise to."""
+def open_gradients(
+    curator: Curator,
+    name: str,
+    weights: UserWeights,
+    shape: tuple[int, int],
+    clip: str,
+    bound: float,
+    mu: float,
+    steps: int,
+    sampling_rate: float = 1.0,
+) -> OpenRelease:
+    """Record all steps of gradients [tasks, d] at once, at a cost of ``mu`` in all.
+
+    Sensitivity of a step: with clip="row" a user's part in task i is w_ij times a (mean of) vectors
+    of norm <= bound, and sum_i w_ij^2 <= 1; with clip="user" its whole part is scaled to norm <= bound.
+    Clipping comes before summing: clipping a sum would let one user move it by twice the bound in
+    every task.
+    """
+    if clip == "row":
+        per_user = weights.bound(bound, "|gradient of a row| <= gradient_bound")
+    else:
+        per_user = UserBound(bound, "a user's gradient over all tasks is scaled to gradient_bound")
+    part = Part("gradients", "weighted sums of clipped gradients", per_user, shape[1])
+    return curator.open(name, [part], shape[0], mu, steps=steps, sampling_rate=sampling_rate)
+
+
+def descend(
+    sums: "Gradients",
+    release: OpenRelease,
+    start: Array,
+    schedule: Schedule,
+    penalty: Penalty,
+    *,
+    radius: float,
+    momentum: float = 0.0,
+    average: float = 0.5,
+) -> Array:
+    """Take all steps that were recorded, from ``start`` on; the models of all tasks, [tasks, d]."""
+    steps, rate = release.records[0].steps, release.records[0].sampling_rate
+    coef, velocity, mean = start, np.zeros_like(start), np.zeros_like(start)
+    kept = max(1, round(average * steps))
+    for step in range(steps):
+        if step:
+            release.next_step()
+        (noisy,) = release.feed(0, sums(coef, release.sample(sums.users)))
+        gradient = noisy / rate + penalty.gradient(coef)
+        move = -schedule.rates(step + 1, gradient) * gradient
+        velocity = momentum * velocity + move
+        coef = _project(coef + velocity, radius)
+        if step >= steps - kept:
+            mean += coef / kept
+    return mean
+
+
+class Gradients:
+    """Raw gradient sums of clipped examples, for a release to add noise to.
+
+    Args:
+        rows: the examples; ``UserRows`` to clip a user's whole gradient, ``TaskRows`` to clip each
+            example's.
+        users: the number of users.
+        loss: of an example.
+        bound: what gradients are clipped to; infinity if no privacy is asked for.
+        engine: where to sum.
+    """
 
     def __init__(
-        self,
-        model: MultiTaskDescent,
-        data: TaskData,
-        weights: UserWeights,
-        engine: Engine,
-        bound: float,
+        self, rows: TaskRows | UserRows, users: int, loss: Loss, bound: float, engine: Engine
     ) -> None:
-        features, labels = data.features, data.labels
-        if weights.bounded:
-            features = clip_rows(features, model.feature_bound)
-            labels = clip_values(labels, model.label_bound)
-        pair = data.pair_of_row
-        row_weights = weights.per_row(pair)
-        examples = (
-            features,
-            data.feature_row,
-            labels,
-            row_weights,
-            weights.user[pair],
-            weights.task[pair],
-        )
+        self.users = users
+        self._rows = rows
         self._engine = engine
-        self._norms = row_norms(features)
-        self._derivative = find_loss(model.loss).compiled
+        self._norms = row_norms(rows.features)
+        self._derivative = loss.compiled
         self._bound = bound * (1 - MARGIN)
-        self._by_user = weights.bounded and model.clip == "user"
-        order: Any = UserRows if self._by_user else TaskRows
-        self._rows = order.sort(*examples, data.tasks)
 
     def __call__(self, coef: Array, sample: NDArray[np.bool_] | None) -> Array:
         """The sums at these models [tasks, d], over all users or over a sample of them [users]."""
         rows = self._rows if sample is None else self._rows.of_users(sample)
-        sum_up = (
-            self._engine.user_clipped_gradient
-            if self._by_user
-            else self._engine.row_clipped_gradient
+        if isinstance(rows, UserRows):
+            return self._engine.user_clipped_gradient(
+                rows, self._norms, coef, self._derivative, self._bound
+            )
+        return self._engine.row_clipped_gradient(
+            rows, self._norms, coef, self._derivative, self._bound
         )
-        return sum_up(rows, self._norms, coef, self._derivative, self._bound)
 
     def largest_eigenvalues(self) -> Array:
         """Of each task's sum of x x', [tasks]; only where no privacy is asked for."""
+        assert isinstance(self._rows, TaskRows)
         second, _ = self._engine.statistics(self._rows, 0, self._rows.tasks)
         return np.asarray(np.linalg.eigvalsh(unpack(second, self._rows.dimension))[:, -1])
 

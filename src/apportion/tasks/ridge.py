@@ -14,6 +14,7 @@ from apportion.privacy.bounds import check_bound
 from apportion.privacy.checks import number
 from apportion.privacy.release import OpenRelease
 from apportion.tasks.base import MultiTaskLinear
+from apportion.tasks.penalty import Penalty
 
 # Statistics are summed, released and solved this many bytes at a time, so that memory stays small
 # with any number of tasks.
@@ -95,45 +96,22 @@ class MultiTaskRidge(MultiTaskLinear):
         pair = data.pair_of_row
         examples = (features, data.feature_row, labels, weights.per_row(pair))
         rows = TaskRows.sort(*examples, weights.user[pair], weights.task[pair], data.tasks)
-        coef = self._solve_all(rows, self._open(curator, weights, rows), CpuEngine())
+        release = open_statistics(
+            curator,
+            "statistics",
+            weights,
+            rows,
+            float(self.feature_bound),
+            float(self.label_bound),
+            curator.ledger.affordable_mu(),
+            float(self.gram_share),
+        )
+        penalty = Penalty.ridge_only(float(self.alpha), data.tasks)
+        coef = solve_statistics(rows, release, penalty, float(self.noise_ridge), CpuEngine())
         self.coef_ = coef
         self.task_ids_ = data.task_ids
         self.privacy_ = self._report(curator, data)
         return self
-
-    def _open(self, curator: Curator, weights: UserWeights, rows: TaskRows) -> OpenRelease:
-        """Record the joint release of A and b, with what the allocation has left of the budget.
-
-        Sensitivity: a user's part in A_i is w_ij x x' of Frobenius norm w_ij |x|^2 <= w_ij G^2 (a
-        mean of such matrices if the user has several rows), in b_i it is w_ij y x of norm
-        <= w_ij L G; squared and summed over tasks with sum_i w_ij^2 <= 1 this gives G^4 and (L G)^2.
-        """
-        G = check_bound("feature_bound", self.feature_bound)
-        L = check_bound("label_bound", self.label_bound)
-        gram = weights.bound(G * G, "|x x'| <= feature_bound^2")
-        moment = weights.bound(G * L, "|y x| <= label_bound * feature_bound")
-        parts = [
-            Part("A", "weighted sums of x x'", gram, width=rows.dimension, symmetric=True),
-            Part("b", "weighted sums of y x", moment, width=rows.dimension),
-        ]
-        mu = curator.ledger.affordable_mu()
-        shares = (self.gram_share, 1 - self.gram_share)
-        return curator.open("statistics", parts, rows.tasks, mu, shares)
-
-    def _solve_all(
-        self, rows: TaskRows, release: OpenRelease, engine: Engine
-    ) -> NDArray[np.float64]:
-        d = rows.dimension
-        noise_radius = release.records[0].noise_scale * math.sqrt(2 * d)
-        ridge = float(self.noise_ridge) * noise_radius
-        coef = np.empty((rows.tasks, d))
-        block = max(1, _BLOCK_BYTES // (8 * d * (d + 1)))
-        for first in range(0, rows.tasks, block):
-            stop = min(first + block, rows.tasks)
-            A, b = release.feed(first, *engine.statistics(rows, first, stop))
-            coef[first:stop] = solve_noisy(unpack(A, d), b, float(self.alpha), ridge)
-        assert release.complete
-        return coef
 
     def _check_parameters(self) -> None:
         check_bound("feature_bound", self.feature_bound)
@@ -143,16 +121,64 @@ class MultiTaskRidge(MultiTaskLinear):
             number(name, getattr(self, name), at_least=0, at_most=1e100)
 
 
-def solve_noisy(
-    A: NDArray[np.float64], b: NDArray[np.float64], alpha: float, ridge: float
+def open_statistics(
+    curator: Curator,
+    name: str,
+    weights: UserWeights,
+    rows: TaskRows,
+    feature_bound: float,
+    label_bound: float,
+    mu: float,
+    gram_share: float,
+) -> OpenRelease:
+    """Record the joint release of A and b of clipped rows, at a cost of ``mu``.
+
+    Sensitivity: a user's part in A_i is w_ij x x' of Frobenius norm w_ij |x|^2 <= w_ij G^2 (a
+    mean of such matrices if the user has several rows), in b_i it is w_ij y x of norm
+    <= w_ij L G; squared and summed over tasks with sum_i w_ij^2 <= 1 this gives G^4 and (L G)^2.
+    """
+    G, L = check_bound("feature_bound", feature_bound), check_bound("label_bound", label_bound)
+    gram = weights.bound(G * G, "|x x'| <= feature_bound^2")
+    moment = weights.bound(G * L, "|y x| <= label_bound * feature_bound")
+    parts = [
+        Part("A", "weighted sums of x x'", gram, width=rows.dimension, symmetric=True),
+        Part("b", "weighted sums of y x", moment, width=rows.dimension),
+    ]
+    return curator.open(name, parts, rows.tasks, mu, (gram_share, 1 - gram_share))
+
+
+def solve_statistics(
+    rows: TaskRows, release: OpenRelease, penalty: Penalty, noise_ridge: float, engine: Engine
 ) -> NDArray[np.float64]:
-    """argmin |(A+ + alpha I) theta - b|^2 + ridge^2 |theta|^2 for each task, [tasks, d].
+    """Sum, release and solve block by block; the models of all tasks, [tasks, d]."""
+    d = rows.dimension
+    noise_radius = release.records[0].noise_scale * math.sqrt(2 * d)
+    coef = np.empty((rows.tasks, d))
+    block = max(1, _BLOCK_BYTES // (8 * d * (d + 1)))
+    for first in range(0, rows.tasks, block):
+        stop = min(first + block, rows.tasks)
+        A, b = release.feed(first, *engine.statistics(rows, first, stop))
+        matrices = penalty.add_shared(unpack(A, d), first)
+        coef[first:stop] = solve_noisy(
+            matrices, b, penalty.ridge[first:stop], noise_ridge * noise_radius
+        )
+    assert release.complete
+    return coef
+
+
+def solve_noisy(
+    A: NDArray[np.float64], b: NDArray[np.float64], alpha: NDArray[np.float64], ridge: float
+) -> NDArray[np.float64]:
+    """argmin |(A+ + alpha_i I) theta - b|^2 + ridge^2 |theta|^2 for each task, [tasks, d].
 
     A+ is the projection of A [tasks, d, d] on the positive semi-definite matrices. Where nothing
     regularises, directions with (numerically) no data get a coefficient of zero.
     """
+    if ridge == 0 and len(A) and alpha.min() > 0:  # no noise: A is semi-definite as it is
+        regular = A + alpha[:, None, None] * np.eye(A.shape[-1])
+        return np.asarray(np.linalg.solve(regular, b[:, :, None])[:, :, 0])
     values, vectors = np.linalg.eigh(A)
-    values = np.maximum(values, 0.0) + alpha
+    values = np.maximum(values, 0.0) + alpha[:, None]
     largest = values.max(axis=1, keepdims=True, initial=0.0)
     known = values > max(1, A.shape[-1]) * np.finfo(np.float64).eps * largest
     filtered = np.divide(values, values**2 + ridge**2, out=np.zeros_like(values), where=known)

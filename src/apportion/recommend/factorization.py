@@ -1,0 +1,476 @@
+"""Private alternating minimisation for recommenders (Algorithm 3)."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.allocation import AdaptiveWeights, Allocation, UniformWeights
+from apportion.data import Interactions
+from apportion.engine import CpuEngine, TaskRows, UserRows
+from apportion.privacy import (
+    Curator,
+    Part,
+    PrivacyTarget,
+    UserBound,
+    UserWeights,
+    clip_rows,
+    clip_values,
+    pack,
+    unpack,
+)
+from apportion.privacy.bounds import check_bound
+from apportion.privacy.checks import number, whole
+from apportion.privacy.errors import DataError, ParameterError
+from apportion.recommend.catalogue import ItemCatalogue, find_catalogue
+from apportion.recommend.plan import Plan, PlannedRelease
+from apportion.recommend.recommender import ItemModel, Recommender, UserStep
+from apportion.tasks.base import Estimator, make_curator, make_report
+from apportion.tasks.descent import Gradients, descend, open_gradients
+from apportion.tasks.exact import minimise_smooth
+from apportion.tasks.losses import find_loss
+from apportion.tasks.penalty import Penalty
+from apportion.tasks.ridge import open_statistics, solve_statistics
+from apportion.tasks.schedules import Adaptive
+
+Array = NDArray[np.float64]
+
+
+class MatrixFactorization(Estimator, Recommender):
+    """A recommender whose item factors may be published, under user-level differential privacy.
+
+    Ratings y of items i by users j are approximated by u_i . v_j. Training alternates: every user's
+    vector v_j is solved exactly from the user's own rows and the items, on the user's side, and clipped;
+    then all items u_i are fitted to the users' vectors as in ``MultiTaskRidge`` or
+    ``MultiTaskDescent``, privately. Only the items are released: a user's vector follows from the
+    items and the user's own history (``fold_in``), by that user alone.
+
+    Explicit feedback minimises sum (y - u_i . v_j)^2 over the ratings, y being centred; implicit
+    feedback sum (1 - u_i . v_j)^2 over the events + unobserved_weight * sum (u_i . v_j)^2 over all users
+    and items. Both add regularization * n^exponent |.|^2 for every user and item with n rows.
+
+    Args:
+        factors: the length of the vectors.
+        sweeps: how often users and items are solved in turn.
+        feedback: ``"explicit"`` (ratings) or ``"implicit"`` (events; ratings are ignored).
+        epsilon, delta: the privacy budget; ``math.inf`` for no privacy.
+        allocation: how users split their budget among their items. ``UniformWeights()`` counts as
+            ``AdaptiveWeights(0)``: item counts are released for the regulariser in any case.
+        solver: ``"ssp"`` (noisy sufficient statistics, Algorithm 1) or ``"descent"`` (noisy gradients,
+            Algorithm 2).
+        catalogue: ``"public"`` (all items of the data's public catalogue), ``"private"`` (those found
+            in the data that pass a noisy threshold), a ``PrivateCatalogue`` or a ``MostFrequent``.
+        regularization: the penalty; by default 0.1 (explicit) or 5 (implicit).
+        exponent: of the number of rows in the penalty; by default 1 (explicit) or 0 (implicit). Items'
+            numbers are released counts, a user's own number stays with it.
+        user_regularization: the penalty of users, if it is another.
+        unobserved_weight: for implicit feedback.
+        centring: ``"user"`` subtracts each user's own mean rating, which never leaves the user's side;
+            ``"global"`` one mean for all, which is released; ``"none"`` nothing.
+        feature_bound: public; longer user vectors are scaled down to this norm.
+        label_bound: public; centred ratings are clipped to this size in the item step. By default
+            half of the rating range.
+        gram_share: of an item step's budget, the portion spent on A; b gets the rest.
+        gramian_share: of an item step's budget, the portion for the users' global Gramian (implicit).
+        weights_share: the portion of the whole budget for the items' sums of weights, which put the
+            regulariser on the scale of the weighted data.
+        mean_share: the portion of the whole budget for the global mean, if there is one.
+        noise_ridge: as in ``MultiTaskRidge``.
+        steps, gradient_bound, learning_rate: of ``"descent"``, per sweep, as in ``MultiTaskDescent``.
+        seed: for the first item factors; harmless.
+        noise_seed: fixes the noise, for tests and studies; the model is then NOT PRIVATE.
+
+    >>> import apportion as ap
+    >>> data = ap.simulate_interactions(users=500, items=40, rows=8000)
+    >>> model = ap.MatrixFactorization(factors=4, sweeps=2, epsilon=5.0, delta=1e-5).fit(data)
+    >>> model.items.shape, round(model.privacy.epsilon, 6)
+    ((40, 4), 5.0)
+    >>> items, scores = model.recommend({3: 5.0, 7: 1.0}, k=5)
+    >>> len(items), 3 in items
+    (5, False)
+    """
+
+    def __init__(
+        self,
+        factors: int = 32,
+        sweeps: int = 3,
+        feedback: Literal["explicit", "implicit"] = "explicit",
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        allocation: Allocation = AdaptiveWeights.for_convex(),  # noqa: B008 (immutable)
+        solver: Literal["ssp", "descent"] = "ssp",
+        catalogue: str | ItemCatalogue = "public",
+        regularization: float | None = None,
+        exponent: float | None = None,
+        user_regularization: float | None = None,
+        unobserved_weight: float = 0.1,
+        centring: Literal["user", "global", "none"] = "user",
+        feature_bound: float = 1.0,
+        label_bound: float | None = None,
+        gram_share: float = 0.2,
+        gramian_share: float = 0.05,
+        weights_share: float = 0.02,
+        mean_share: float = 0.02,
+        noise_ridge: float = 1.0,
+        steps: int = 20,
+        gradient_bound: float | None = None,
+        learning_rate: float = 0.25,
+        seed: int = 0,
+        noise_seed: int | None = None,
+    ) -> None:
+        self.factors = factors
+        self.sweeps = sweeps
+        self.feedback = feedback
+        self.epsilon = epsilon
+        self.delta = delta
+        self.allocation = allocation
+        self.solver = solver
+        self.catalogue = catalogue
+        self.regularization = regularization
+        self.exponent = exponent
+        self.user_regularization = user_regularization
+        self.unobserved_weight = unobserved_weight
+        self.centring = centring
+        self.feature_bound = feature_bound
+        self.label_bound = label_bound
+        self.gram_share = gram_share
+        self.gramian_share = gramian_share
+        self.weights_share = weights_share
+        self.mean_share = mean_share
+        self.noise_ridge = noise_ridge
+        self.steps = steps
+        self.gradient_bound = gradient_bound
+        self.learning_rate = learning_rate
+        self.seed = seed
+        self.noise_seed = noise_seed
+
+    def fit(self, data: Interactions, on_sweep: Callable[[int, int], object] | None = None) -> Self:
+        """Train; the items may be published under ``self.privacy``.
+
+        ``on_sweep`` is told, after each sweep, how many are done and how many there are.
+        """
+        self._check_parameters()
+        self._check_data(data)
+        plan = self.plan()
+        curator = make_curator(plan.target, self.noise_seed)
+        catalogue, allocation = self._catalogue, self._allocation
+        warnings = catalogue.warnings(data)
+        user_step = self._user_step(data, plan, curator)
+        means = user_step.means(data.by_user.start, data.by_user.rating)
+        data, sizes = catalogue.choose(data, curator)
+        graph = data.graph
+        weights, sizes = allocation.allocate(graph, curator, sizes)
+        scale, counts = self._typical(plan, curator, allocation, weights, sizes, data.items)
+
+        start, item = data.by_user.start, data.by_user.other
+        labels = user_step.labels(start, data.by_user.rating, means)
+        item_step = _ItemStep(self, plan, curator, weights, labels, data)
+        ridge = self._regularization * scale * counts**self._exponent
+        items = self._first_items(data.items)
+        for sweep in range(1, int(self.sweeps) + 1):
+            vectors = user_step.vectors(start, item, labels, items)
+            if weights.bounded:
+                vectors = clip_rows(vectors, self.feature_bound)
+            items = item_step(sweep, vectors, items, ridge, scale)
+            if on_sweep is not None:
+                on_sweep(sweep, int(self.sweeps))
+        public = {"catalogue": f"{catalogue!r}: {data.items} items", **self._public_parameters()}
+        self.released_ = ItemModel(
+            items=items.astype(np.float32),
+            item_ids=data.item_ids,
+            counts=sizes,
+            titles=None,
+            user_step=user_step,
+            privacy=make_report(curator, allocation, public, warnings),
+        )
+        return self
+
+    def plan(self) -> Plan:
+        """How the budget will be split, from the parameters alone: nothing is spent.
+
+        >>> print(MatrixFactorization(sweeps=1, epsilon=1.0).plan())
+        plan for epsilon = 1 at delta = 1e-05 (mu = 0.2681); noise in units of one user's part
+          counts               users per item                                10.0%, noise 11.8
+          weights              sums of weights per item                       2.0%, noise 26.4
+          sweep 1.A            weighted sums of x x'                         17.6%, noise 8.89
+          sweep 1.b            weighted sums of y x                          70.4%, noise 4.45
+        """
+        self._check_parameters()
+        catalogue, allocation = self._catalogue, self._allocation
+        target = PrivacyTarget(self.epsilon, self.delta, catalogue.delta_share * self.delta)
+        planned = []
+        if catalogue.share:
+            planned.append(
+                PlannedRelease("catalogue", "users per item, to choose", catalogue.share)
+            )
+        elif allocation.share:
+            planned.append(PlannedRelease("counts", "users per item", allocation.share))
+        if self._centring == "global":
+            planned.append(PlannedRelease("mean", "mean of users' mean ratings", self.mean_share))
+        planned.append(PlannedRelease("weights", "sums of weights per item", self.weights_share))
+        sweep_share = (1 - math.fsum(release.share for release in planned)) / int(self.sweeps)
+        implicit = self.feedback == "implicit"
+        rest = sweep_share * (1 - self.gramian_share if implicit else 1)
+        for sweep in range(1, int(self.sweeps) + 1):
+            name = f"sweep {sweep}"
+            if implicit:
+                share = sweep_share * self.gramian_share
+                planned.append(PlannedRelease(f"{name} gramian", "sum of all users' v v'", share))
+            if self.solver == "descent":
+                what = f"clipped gradients, {self.steps} steps"
+                planned.append(PlannedRelease(name, what, rest))
+            else:
+                for part, what, share in (
+                    ("A", "weighted sums of x x'", self.gram_share),
+                    ("b", "weighted sums of y x", 1 - self.gram_share),
+                ):
+                    planned.append(PlannedRelease(f"{name}.{part}", what, rest * share))
+        return Plan(target, tuple(planned))
+
+    def _user_step(self, data: Interactions, plan: Plan, curator: Curator) -> UserStep:
+        mean = 0.0
+        if self._centring == "global":
+            mean = self._global_mean(data, plan, curator)
+        elif self._centring == "user" and data.rating_range is not None:
+            mean = sum(data.rating_range) / 2  # of a user without ratings
+        explicit = self.feedback == "explicit"
+        own = self.user_regularization
+        return UserStep(
+            feedback=self.feedback,
+            regularization=self._regularization if own is None else float(own),
+            exponent=self._exponent,
+            unobserved_weight=0.0 if explicit else float(self.unobserved_weight),
+            centring=self._centring,
+            mean=mean,
+            rating_range=data.rating_range if explicit else None,
+        )
+
+    def _global_mean(self, data: Interactions, plan: Plan, curator: Curator) -> float:
+        """The mean of the users' mean ratings, released.
+
+        Sensitivity: with ratings scaled to [-1, 1] a user adds its mean, of size <= 1, to one sum and
+        1 to the other: a vector of norm <= sqrt(2), however many ratings it has.
+        """
+        if data.rating_range is None or data.by_user.rating is None:
+            raise DataError('centring="global" needs ratings in a public rating_range')
+        low, high = data.rating_range
+        middle, half = (low + high) / 2, (high - low) / 2
+        start = data.by_user.start
+        own = UserStep("explicit", 0.0, 0.0, mean=middle).means(start, data.by_user.rating)
+        some = np.diff(start) > 0
+        scaled = np.clip((own[some] - middle) / half, -1.0, 1.0)
+        bound = UserBound(math.sqrt(2), "a user adds its mean in [-1, 1], and 1")
+        sums = np.array([[scaled.sum(), float(some.sum())]])
+        what = "sums of users' scaled mean ratings, and of users"
+        [[total, users]] = curator.sums("mean", sums, bound, plan.mu("mean"), what)
+        return float(np.clip(middle + half * total / max(users, 1.0), low, high))
+
+    def _typical(
+        self,
+        plan: Plan,
+        curator: Curator,
+        allocation: Allocation,
+        weights: UserWeights,
+        sizes: Array | None,
+        items: int,
+    ) -> tuple[Array, Array]:
+        """The typical weight of an item's users, and their number, [items] each.
+
+        Multiplied by that weight, a penalty means the same to the weighted rows of an item as it means
+        to rows of weight one. Sensitivity of the sums of weights: sum_i w_ij^2 <= 1.
+        """
+        sums = np.bincount(weights.task, weights=weights.values, minlength=items).astype(np.float64)
+        if not weights.bounded:
+            return np.ones(items), np.maximum(sums, 1.0)
+        bound = weights.bound(1.0, "each pair adds its weight")
+        noisy = curator.counts("weights", sums, bound, plan.mu("weights"), "sums of weights")
+        return allocation.typical_weights(sizes, noisy)
+
+    def _first_items(self, items: int) -> Array:
+        """Random factors, of about the size that explains ratings by users at their bound."""
+        rng = np.random.default_rng(self.seed)
+        private = math.isfinite(self.epsilon)
+        bound = float(self.feature_bound) if private else 1.0
+        return rng.normal(0.0, 1 / (bound * math.sqrt(self.factors)), (items, int(self.factors)))
+
+    @property
+    def _catalogue(self) -> ItemCatalogue:
+        found = find_catalogue(self.catalogue)
+        if found is None:
+            raise ParameterError(
+                'catalogue must be "public", "private", a PrivateCatalogue or a MostFrequent, '
+                f"got {self.catalogue!r}"
+            )
+        return found
+
+    @property
+    def _allocation(self) -> Allocation:
+        if not isinstance(self.allocation, Allocation):
+            raise ParameterError(f"allocation must be an Allocation, got {self.allocation!r}")
+        uniform = isinstance(self.allocation, UniformWeights)
+        return AdaptiveWeights(exponent=0.0) if uniform else self.allocation
+
+    @property
+    def _centring(self) -> Literal["user", "global", "none"]:
+        return self.centring if self.feedback == "explicit" else "none"
+
+    @property
+    def _regularization(self) -> float:
+        if self.regularization is not None:
+            return float(self.regularization)
+        return 0.1 if self.feedback == "explicit" else 5.0
+
+    @property
+    def _exponent(self) -> float:
+        if self.exponent is not None:
+            return float(self.exponent)
+        return 1.0 if self.feedback == "explicit" else 0.0
+
+    def _label_bound(self, data: Interactions) -> float:
+        if self.feedback == "implicit":
+            return 1.0
+        if self.label_bound is not None:
+            return float(self.label_bound)
+        if data.rating_range is None:
+            raise DataError(
+                "private training on ratings needs their public range: give rating_range to the data, "
+                "or label_bound to the model"
+            )
+        low, high = data.rating_range
+        return max(abs(low), abs(high)) if self._centring == "none" else (high - low) / 2
+
+    def _check_data(self, data: Interactions) -> None:
+        if not isinstance(data, Interactions):
+            raise DataError(f"fit takes Interactions, got a {type(data).__name__}")
+        if self.feedback == "explicit" and not data.explicit:
+            raise DataError('the data has no ratings; train on events with feedback="implicit"')
+        if math.isfinite(self.epsilon):
+            self._label_bound(data)
+
+    def _check_parameters(self) -> None:
+        for name in ("factors", "sweeps", "steps"):
+            whole(name, getattr(self, name), at_least=1)
+        for name, choices in (
+            ("feedback", ("explicit", "implicit")),
+            ("solver", ("ssp", "descent")),
+            ("centring", ("user", "global", "none")),
+        ):
+            if getattr(self, name) not in choices:
+                wanted = " or ".join(repr(choice) for choice in choices)
+                raise ParameterError(f"{name} must be {wanted}, got {getattr(self, name)!r}")
+        PrivacyTarget(self.epsilon, self.delta)
+        check_bound("feature_bound", self.feature_bound)
+        for name in ("label_bound", "gradient_bound"):
+            if getattr(self, name) is not None:
+                check_bound(name, getattr(self, name))
+        for name in ("regularization", "user_regularization"):
+            if getattr(self, name) is not None:
+                number(name, getattr(self, name), at_least=0, at_most=1e100)
+        for name in ("unobserved_weight", "noise_ridge"):
+            number(name, getattr(self, name), at_least=0, at_most=1e100)
+        if self.exponent is not None:
+            number("exponent", self.exponent, at_least=0, at_most=2)
+        for name in ("gram_share", "gramian_share", "weights_share", "mean_share"):
+            number(name, getattr(self, name), above=0, below=1)
+        number("learning_rate", self.learning_rate, above=0, at_most=1e100)
+        whole("seed", self.seed, at_least=0)
+        _ = self._catalogue, self._allocation
+
+    def _public_parameters(self) -> dict[str, Any]:
+        used = {"regularization": self._regularization, "exponent": self._exponent}
+        return {**super()._public_parameters(), **used, "catalogue": repr(self._catalogue)}
+
+
+class _ItemStep:
+    """Fits the items to the users' vectors: the private half of a sweep."""
+
+    def __init__(
+        self,
+        model: MatrixFactorization,
+        plan: Plan,
+        curator: Curator,
+        weights: UserWeights,
+        labels: Array,
+        data: Interactions,
+    ) -> None:
+        self._model, self._plan, self._curator, self._weights = model, plan, curator, weights
+        self._label_bound = model._label_bound(data) if weights.bounded else 1.0
+        if weights.bounded:
+            labels = clip_values(labels, self._label_bound)
+        order: Any = TaskRows
+        if model.solver == "descent" and weights.bounded:
+            order = UserRows  # a user's whole gradient is clipped
+        self._users = data.users
+        # The features come later, anew in every sweep; a row's are those of its user.
+        none = np.zeros((0, int(model.factors)))
+        self._rows = order.sort(
+            none, weights.user, labels, weights.values, weights.user, weights.task, data.items
+        )
+
+    def __call__(
+        self, sweep: int, vectors: Array, items: Array, ridge: Array, scale: Array
+    ) -> Array:
+        """New factors of all items, [items, factors], given clipped user vectors [users, factors]."""
+        model, curator = self._model, self._curator
+        shared = None
+        if model.feedback == "implicit":
+            shared = self._gramian(f"sweep {sweep} gramian", vectors)
+        penalty = Penalty(ridge, float(model.unobserved_weight) * scale, shared)
+        rows = replace(self._rows, features=vectors)
+        name = f"sweep {sweep}"
+        if model.solver == "descent":
+            return self._descend(name, rows, items, penalty, self._mu(sweep, name))
+        mu = self._mu(sweep, f"{name}.A", f"{name}.b")
+        bounds = (float(model.feature_bound), self._label_bound)
+        release = open_statistics(
+            curator, name, self._weights, rows, *bounds, mu, float(model.gram_share)
+        )
+        return solve_statistics(rows, release, penalty, float(model.noise_ridge), CpuEngine())
+
+    def _mu(self, sweep: int, *names: str) -> float:
+        """As planned; the last sweep gets whatever is left, to the last digit."""
+        if sweep == self._model.sweeps:
+            return self._curator.ledger.affordable_mu()
+        return math.hypot(*(self._plan.mu(name) for name in names))
+
+    def _gramian(self, name: str, vectors: Array) -> Array:
+        """The sum of all users' v v', released, as a positive semi-definite matrix [factors, factors].
+
+        Sensitivity: a user adds v v', of Frobenius norm |v|^2 <= feature_bound^2.
+        """
+        bound = UserBound(math.inf, "not bounded: no privacy asked for")
+        if self._weights.bounded:
+            G = float(self._model.feature_bound)
+            bound = UserBound(G * G, "|v v'| <= feature_bound^2")
+        packed = pack((vectors.T @ vectors)[None])
+        part = Part("gramian", "sum of all users' v v'", bound, vectors.shape[1], symmetric=True)
+        release = self._curator.open(name, [part], 1, self._plan.mu(name))
+        noisy = unpack(release.feed(0, packed)[0], vectors.shape[1])[0]
+        values, basis = np.linalg.eigh(noisy)
+        return np.asarray((basis * np.maximum(values, 0.0)) @ basis.T)
+
+    def _descend(
+        self, name: str, rows: TaskRows | UserRows, items: Array, penalty: Penalty, mu: float
+    ) -> Array:
+        model, weights = self._model, self._weights
+        steps, loss, engine = int(model.steps), find_loss("squared"), CpuEngine()
+        if not weights.bounded:
+            open_gradients(self._curator, name, weights, items.shape, "row", 1.0, mu, steps)
+            sums = Gradients(rows, self._users, loss, math.inf, engine)
+            curvature = sums.largest_eigenvalues() + penalty.largest_eigenvalues()
+            return minimise_smooth(
+                lambda coef: sums(coef, None) + penalty.gradient(coef), items, curvature, steps
+            )
+        G, L = float(model.feature_bound), self._label_bound
+        bound = G * L / 4 if model.gradient_bound is None else float(model.gradient_bound)
+        radius = 2 * L / G
+        release = open_gradients(
+            self._curator, name, weights, items.shape, "user", bound, mu, steps
+        )
+        sums = Gradients(rows, self._users, loss, bound, engine)
+        schedule = Adaptive(float(model.learning_rate) * radius)
+        return descend(sums, release, items, schedule, penalty, radius=radius)

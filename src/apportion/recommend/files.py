@@ -1,0 +1,116 @@
+"""Model folders: a released item model on disk, written whole or not at all.
+
+Nothing in a folder is executable, and nothing is secret: the noise key is no part of a released model.
+"""
+
+import errno
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from apportion.data.files import check_folder
+from apportion.privacy.errors import DataError
+from apportion.recommend.contents import FILES, SETTINGS, is_ours, pack, parse_settings, unpack
+from apportion.recommend.recommender import Recommender
+
+
+def save(model: Recommender, folder: str | Path, titles: Any = None) -> None:
+    """Write what a model has released to a folder; a model that is there already is replaced at the end.
+
+    Args:
+        model: a trained model.
+        folder: new, empty, or holding a model.
+        titles: of items, as {id: title} or as a table with columns item and title. Items that it does
+            not name keep the title that they have, or get an empty one.
+    """
+    folder = Path(folder)
+    check_target(folder)
+    contents = pack(model.released, titles)
+    unpack(folder, contents)  # what could not be read back is not written
+    with _folder_written_whole(folder) as new:
+        for name, content in contents.items():
+            with (new / name).open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())  # some disks find out here that they are full
+
+
+def load(folder: str | Path) -> Recommender:
+    """Read a model that ``save`` wrote. It recommends and predicts as the one that was saved.
+
+    Whatever is missing, damaged or not of this format is a ``DataError`` that names the file.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise DataError(f"there is no model folder {folder}")
+    settings = _read(folder / SETTINGS)
+    parse_settings(folder / SETTINGS, settings)  # first: another version may have other files
+    others = {name: _read(folder / name) for name in FILES if name != SETTINGS}
+    return Recommender(unpack(folder, {SETTINGS: settings, **others}))
+
+
+def check_target(folder: Path) -> bool:
+    """Fail now if a model cannot be saved to this folder later; say whether it holds one already."""
+    place = Path(os.path.realpath(folder))
+    check_folder(place)
+    check_folder(place.parent)
+    if not place.exists():
+        return False
+    if os.path.ismount(place) or place in (Path.cwd(), *Path.cwd().parents):
+        why = "in use, so it cannot be replaced as a whole; name a folder in it"
+        raise OSError(errno.EBUSY, why, str(folder))
+    present = {path.name for path in place.iterdir()}
+    if not present:
+        return False
+    try:
+        ours = is_ours(place / SETTINGS, _read(place / SETTINGS))
+    except DataError:
+        ours = False
+    if not ours:
+        raise DataError(f"{folder} is not empty and holds no model; choose another folder")
+    if foreign := sorted(present - set(FILES)):
+        raise DataError(
+            f"{folder} holds a model and also {foreign[0]!r}, which would be lost; "
+            "move it, or choose another folder"
+        )
+    return True
+
+
+@contextmanager
+def _folder_written_whole(folder: Path) -> Iterator[Path]:
+    """An empty folder to write to, moved to the real place at the end; the old one stays until then."""
+    place = Path(os.path.realpath(folder))
+    place.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(dir=place.parent, prefix=".writing-"))
+    new, old = scratch / "new", scratch / "old"
+    try:
+        new.mkdir()
+        yield new
+        try:
+            if place.exists():
+                place.rename(old)
+            new.rename(place)
+        except BaseException:
+            if old.exists() and not place.exists():
+                old.rename(place)
+            raise
+    finally:
+        if place.exists() or not old.exists():  # else the old model is in there
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _read(path: Path) -> bytes:
+    if path.is_symlink():
+        raise DataError(f"{path} is a symbolic link; a model folder must hold its own files")
+    if not path.exists():
+        raise DataError(f"{path} is missing")
+    if not path.is_file():
+        raise DataError(f"{path} is not a file")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from None

@@ -1,0 +1,78 @@
+"""How a training will spend its budget, before it spends any of it."""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from apportion.privacy import PrivacyTarget
+from apportion.privacy.errors import ParameterError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+@dataclass(frozen=True)
+class PlannedRelease:
+    """One release to come: its name, what it is, and its portion of the budget (of mu^2)."""
+
+    name: str
+    what: str
+    share: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All releases of a training to come, in their order. Made from parameters alone, not from data.
+
+    ``share(name)`` is a release's portion of mu^2; the portions add up to one.
+    """
+
+    target: PrivacyTarget
+    releases: tuple[PlannedRelease, ...]
+
+    def __post_init__(self) -> None:
+        total = math.fsum(release.share for release in self.releases)
+        if not all(release.share > 0 for release in self.releases) or total > 1 + 1e-9:
+            raise ParameterError(
+                "the shares of the budget leave nothing for training: "
+                + ", ".join(f"{release.name} {release.share:.3g}" for release in self.releases)
+            )
+
+    def mu(self, name: str) -> float:
+        """What the release may cost."""
+        [share] = [release.share for release in self.releases if release.name == name]
+        return self.target.mu * math.sqrt(share)
+
+    def __str__(self) -> str:
+        lines = (
+            f"  {release.name:<20} {release.what:<44} {self._noise(release)}"
+            for release in self.releases
+        )
+        return "\n".join([self._title, *lines])
+
+    def __rich__(self) -> "RenderableType":
+        from rich.table import Table
+
+        table = Table(title=self._title, title_justify="left", box=None, padding=(0, 2, 0, 0))
+        table.add_column("release")
+        table.add_column("what")
+        table.add_column("budget", justify="right")
+        table.add_column("noise", justify="right")
+        for release in self.releases:
+            noise = "none" if math.isinf(self.target.mu) else f"{1 / self.mu(release.name):.3g} x"
+            table.add_row(release.name, release.what, f"{release.share:.1%}", noise)
+        return table
+
+    @property
+    def _title(self) -> str:
+        if math.isinf(self.target.epsilon):
+            return "plan: NOT PRIVATE, no noise"
+        return (
+            f"plan for epsilon = {self.target.epsilon:g} at delta = {self.target.delta:g} "
+            f"(mu = {self.target.mu:.4g}); noise in units of one user's part"
+        )
+
+    def _noise(self, release: PlannedRelease) -> str:
+        if math.isinf(self.target.mu):
+            return f"{release.share:6.1%}, no noise"
+        return f"{release.share:6.1%}, noise {1 / self.mu(release.name):.3g}"

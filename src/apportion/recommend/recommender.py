@@ -1,0 +1,383 @@
+"""What a released item model can do: everything here needs the model and a user's own history only."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from apportion.data import Interactions
+from apportion.data.ids import Integers, find_ids, match_ids, read_ids
+from apportion.engine import CpuEngine
+from apportion.privacy import PrivacyReport
+from apportion.privacy.checks import number, whole
+from apportion.privacy.errors import DataError, NotFittedError, ParameterError
+
+Array = NDArray[np.float64]
+Scores = NDArray[np.float32]
+Ids = NDArray[Any]
+
+# A history: ids of items, or ratings by item.
+History = Sequence[Any] | NDArray[Any] | Mapping[Any, float]
+# Scores of this many users and items are held at once.
+_BLOCK_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True)
+class UserStep:
+    """How a user's vector follows from its history and the items, in training and afterwards.
+
+    v = argmin sum over the history of (y - u_i . v)^2 + unobserved_weight * sum over all items of
+    (u_i . v)^2 + regularization * n^exponent |v|^2, n being the length of the history. For implicit
+    feedback y = 1. For explicit feedback y is the rating less a mean: the user's own
+    (``centring="user"``), or ``mean``, the same for all.
+    """
+
+    feedback: Literal["explicit", "implicit"]
+    regularization: float
+    exponent: float
+    unobserved_weight: float = 0.0
+    centring: Literal["user", "global", "none"] = "user"
+    mean: float = 0.0
+    rating_range: tuple[float, float] | None = None
+
+    def means(self, start: Integers, rating: NDArray[Any] | None) -> Array:
+        """What is subtracted from each user's ratings, [users]."""
+        users = len(start) - 1
+        means = np.full(users, self.mean if self.feedback == "explicit" else 0.0)
+        if rating is not None and self.feedback == "explicit" and self.centring == "user":
+            count = np.diff(start)
+            some = count > 0
+            sums = np.add.reduceat(np.append(rating.astype(np.float64), 0.0), start[:-1])
+            means[some] = sums[some] / count[some]
+        return means
+
+    def labels(self, start: Integers, rating: NDArray[Any] | None, means: Array) -> Array:
+        """y of every row, [rows]."""
+        if self.feedback == "implicit" or rating is None:
+            return np.ones(int(start[-1]))
+        return rating.astype(np.float64) - np.repeat(means, np.diff(start))
+
+    def vectors(self, start: Integers, item: Integers, labels: Array, items: Array) -> Array:
+        """The vectors of all users, [users, factors]."""
+        count = np.diff(start).astype(np.float64)
+        ridge = self.regularization * np.maximum(count, 1.0) ** self.exponent
+        shared = self.unobserved_weight * (items.T @ items)
+        return CpuEngine().solve_users(start, item, labels, items, ridge, shared)
+
+
+@dataclass(frozen=True, eq=False)
+class ItemModel:
+    """A released item model: what may be published.
+
+    Attributes
+        items: the factors of the items, [items, factors].
+        item_ids: their ids, [items].
+        counts: released (noisy) numbers of users per item, [items], or None.
+        titles: of the items, [items] of strings, or None.
+        user_step: how a user's vector is made.
+        privacy: the guarantee.
+    """
+
+    items: Scores
+    item_ids: Ids
+    counts: Array | None
+    titles: Ids | None
+    user_step: UserStep
+    privacy: PrivacyReport
+
+
+class Recommender:
+    """Recommends, predicts and compares items, from a released model and a user's own history."""
+
+    released_: ItemModel
+
+    def __init__(self, released: ItemModel) -> None:
+        self.released_ = released
+
+    @property
+    def released(self) -> ItemModel:
+        """Everything that may be published."""
+        if not hasattr(self, "released_"):
+            raise NotFittedError(f"this {type(self).__name__} is not trained yet: call fit first")
+        return self.released_
+
+    @property
+    def items(self) -> Scores:
+        """The released item factors, [items, factors]."""
+        return self.released.items
+
+    @property
+    def item_ids(self) -> Ids:
+        """The ids of the items, [items]."""
+        return self.released.item_ids
+
+    @property
+    def privacy(self) -> PrivacyReport:
+        """The guarantee of the released items."""
+        return self.released.privacy
+
+    def fold_in(self, history: History, unknown: Literal["error", "ignore"] = "error") -> Array:
+        """The vector of a user with this history, [factors].
+
+        Args:
+            history: ids of items, or {id: rating}; ratings are needed for explicit feedback.
+            unknown: what to do about items that the model does not know.
+        """
+        return np.asarray(self._fold_in(self._one(history, unknown))[0])
+
+    def predict(
+        self, history: History, items: Any, unknown: Literal["error", "ignore"] = "error"
+    ) -> Array:
+        """The ratings (explicit) or scores (implicit) of items for a user with this history, [items]."""
+        wanted = self._places("items", items)
+        rows = self._one(history, unknown)
+        return self._ratings(self._factors[wanted] @ self._fold_in(rows)[0] + rows.mean[0])
+
+    def recommend(
+        self,
+        history: History,
+        k: int = 20,
+        *,
+        exclude: bool = True,
+        unknown: Literal["error", "ignore"] = "error",
+    ) -> tuple[Ids, Scores]:
+        """The k best items for a user with this history, best first, and their scores, [k] each.
+
+        Args:
+            history: ids of items, or {id: rating}; ratings are needed for explicit feedback.
+            k: how many; fewer come back if the catalogue has no more.
+            exclude: leave out the items of the history.
+            unknown: what to do about items of the history that the model does not know.
+        """
+        rows = self._one(history, unknown)
+        [(_, places, scores)] = self._recommend(rows, whole("k", k, at_least=1), exclude)
+        found = places[0] >= 0
+        return self.item_ids[places[0][found]], scores[0][found]
+
+    def fold_in_many(self, histories: Interactions) -> Array:
+        """The vectors of all users of the histories, [users, factors].
+
+        Interactions with items that the model does not know are left out.
+        """
+        return self._fold_in(self._many(histories))
+
+    def predict_many(self, histories: Interactions, pairs: Interactions) -> Array:
+        """The ratings (or scores) of all pairs, in the order of ``pairs.by_user``, [rows].
+
+        Both must come from the same data (``split``, ``hold_out_users``, ``take``). For an item that
+        the model does not know it is the user's mean (explicit) or 0.
+        """
+        if not np.array_equal(histories.user_key, pairs.user_key):
+            raise DataError("the histories and the pairs must have the same users")
+        rows = self._many(histories)
+        vectors = self._fold_in(rows)
+        item = self._places_of(pairs)[pairs.by_user.other]
+        user = pairs.user_of_row
+        scores = rows.mean[user]
+        factors = self._factors
+        step = max(1, _BLOCK_BYTES // (16 * factors.shape[1]))
+        for first in range(0, len(user), step):
+            block = slice(first, first + step)
+            product = np.einsum("ij,ij->i", vectors[user[block]], factors[item[block]])
+            scores[block] += np.where(item[block] >= 0, product, 0.0)
+        return self._ratings(scores)
+
+    def recommend_many(
+        self, histories: Interactions, k: int = 20, *, exclude: bool = True
+    ) -> pl.DataFrame:
+        """The k best items of every user: a table of user, rank (from 1 on), item and score.
+
+        Users come in the order of ``histories``, items best first. To hold fewer at once, see
+        ``recommend_blocks``.
+        """
+        tables = []
+        for users, places, scores in self.recommend_blocks(histories, k, exclude=exclude):
+            row, rank = np.nonzero(places >= 0)
+            columns = {
+                "user": list(histories.user_ids[users[row]]),
+                "rank": rank + 1,
+                "item": list(self.item_ids[places[row, rank]]),
+                "score": scores[row, rank],
+            }
+            tables.append(pl.DataFrame(columns))
+        empty: dict[str, list[Any]] = {"user": [], "rank": [], "item": [], "score": []}
+        return pl.concat(tables) if tables else pl.DataFrame(empty)
+
+    def recommend_blocks(
+        self, histories: Interactions, k: int = 20, *, exclude: bool = True, users: Any = None
+    ) -> Iterator[tuple[Integers, Integers, Scores]]:
+        """Block by block: users, the places of their best items in the model, and their scores.
+
+        ``users`` are the numbers of those wanted, all if None. Shapes [block], [block, k], [block, k];
+        a place of -1 has score -inf.
+        """
+        rows = self._many(histories)
+        k = whole("k", k, at_least=1)
+        return self._recommend(rows if users is None else rows.of_users(users), k, exclude)
+
+    def similar_items(
+        self, item: Any, k: int = 10, by: Literal["cosine", "dot"] = "cosine"
+    ) -> tuple[Ids, Scores]:
+        """The items most similar to an item, without itself, best first, and how similar, [k] each.
+
+        For a list of items the shapes are [items, k].
+        """
+        one = isinstance(item, (str, bytes)) or not hasattr(item, "__len__")
+        wanted = self._places("item", [item] if one else item)
+        if len(wanted) == 0 or len(self.item_ids) < 2:
+            raise DataError("similar items need an item, and a model of two or more")
+        found = list(self.similar_blocks(wanted, k, by))
+        places, scores = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+        ids = self.item_ids[places]
+        return (ids[0], scores[0]) if one else (ids, scores)
+
+    def similar_blocks(
+        self, wanted: Integers, k: int, by: Literal["cosine", "dot"] = "cosine"
+    ) -> Iterator[tuple[Integers, Scores]]:
+        """Block by block: the places of the most similar items, and how similar, [block, k] each."""
+        k = min(whole("k", k, at_least=1), max(1, len(self.item_ids) - 1))
+        if by not in ("cosine", "dot"):
+            raise ParameterError(f'by must be "cosine" or "dot", got {by!r}')
+        factors = self.items
+        if by == "cosine":
+            norm = np.linalg.norm(factors, axis=1, keepdims=True)
+            factors = factors / np.maximum(norm, np.float32(1e-30))
+        step = _rows_at_once(len(factors))
+        for first in range(0, len(wanted), step):
+            block = wanted[first : first + step]
+            each = np.arange(len(block) + 1)
+            yield CpuEngine().top(factors[block] @ factors.T, k, each, block)
+
+    def save(self, folder: str | Path, titles: Any = None) -> None:
+        """Write the released model to a folder that ``apportion.load`` reads; never the noise key.
+
+        Args:
+            folder: new, empty, or holding a model, which is replaced once the new one is complete.
+            titles: of items, as {id: title} or as a table with columns item and title.
+        """
+        from apportion.recommend.files import save  # which imports this module
+
+        save(self, folder, titles)
+
+    @property
+    def _factors(self) -> Array:
+        return self.items.astype(np.float64)
+
+    def _ratings(self, scores: Array) -> Array:
+        within = self.released.user_step.rating_range
+        return scores if within is None else np.clip(scores, *within)
+
+    def _places(self, name: str, ids: Any) -> Integers:
+        """Where these items are in the model; one that it does not know is an error."""
+        return find_ids(name, read_ids(name, ids), self.item_ids, "model's catalogue")
+
+    def _places_of(self, data: Interactions) -> Integers:
+        """Where the items of the data's catalogue are in the model, or -1."""
+        if (data.item_ids.dtype.kind == "O") != (self.item_ids.dtype.kind == "O"):
+            raise DataError("the data and the model must both name items by strings or by numbers")
+        return match_ids(data.item_ids, self.item_ids)
+
+    def _one(self, history: History, unknown: str) -> "_Rows":
+        ids = read_ids("history", list(history) if isinstance(history, Mapping) else history)
+        step = self.released.user_step
+        rating = None
+        if step.feedback == "explicit":
+            if not isinstance(history, Mapping):
+                raise DataError(
+                    "this model was trained on ratings: give the history as {item: rating, ...}"
+                )
+            low, high = step.rating_range or (-1e30, 1e30)
+            rating = np.array(
+                [
+                    number("a rating", value, at_least=low, at_most=high)
+                    for value in history.values()
+                ]
+            )
+        if unknown == "ignore":
+            places = match_ids(ids, self.item_ids)
+        elif unknown == "error":
+            places = self._places("history", ids)
+        else:
+            raise ParameterError(f'unknown must be "error" or "ignore", got {unknown!r}')
+        mean = step.means(np.array([0, len(ids)]), rating)
+        known = np.flatnonzero(places >= 0)
+        places, first = np.unique(places[known], return_index=True)
+        rating = None if rating is None else rating[known][first]
+        return _Rows(np.array([0, len(places)]), places, rating, mean, np.zeros(1, np.int64))
+
+    def _many(self, histories: Interactions) -> "_Rows":
+        if not isinstance(histories, Interactions):
+            raise DataError(f"expected Interactions, got a {type(histories).__name__}")
+        step = self.released.user_step
+        explicit = step.feedback == "explicit"
+        if explicit and not histories.explicit:
+            raise DataError("this model was trained on ratings: the histories must have them too")
+        # A user's mean is that of all its ratings, also of items that the model does not know.
+        mean = step.means(histories.by_user.start, histories.by_user.rating)
+        place = self._places_of(histories)
+        if (place < 0).any():
+            histories = histories.take((place >= 0)[histories.by_user.other])
+        rows = histories.by_user
+        rating = rows.rating if explicit else None
+        return _Rows(rows.start, place[rows.other], rating, mean, np.arange(histories.users))
+
+    def _fold_in(self, rows: "_Rows") -> Array:
+        """The users' vectors, [users, factors]."""
+        step = self.released.user_step
+        labels = step.labels(rows.start, rows.rating, rows.mean)
+        return step.vectors(rows.start, rows.item, labels, self._factors)
+
+    def _recommend(
+        self, rows: "_Rows", k: int, exclude: bool
+    ) -> Iterator[tuple[Integers, Integers, Scores]]:
+        k = min(k, len(self.item_ids))
+        small = self._fold_in(rows).astype(np.float32)
+        newcomer = np.diff(rows.start) == 0
+        popularity = self.released.counts
+        step = _rows_at_once(len(self.items))
+        for first in range(0, len(rows.user), step):
+            stop = min(first + step, len(rows.user))
+            scores = small[first:stop] @ self.items.T
+            new = newcomer[first:stop]
+            if popularity is not None:  # who has no history gets what is popular
+                scores[new] = popularity
+            start = rows.start[first : stop + 1]
+            if not exclude:
+                start = np.zeros_like(start)
+            places, best = CpuEngine().top(scores, k, start, rows.item)
+            best[new] = np.where(places[new] >= 0, np.float32(0), best[new])
+            best += rows.mean[first:stop, None].astype(np.float32)
+            yield rows.user[first:stop], places, best
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Histories of users [users] as places in the model.
+
+    start is [users + 1], item and rating [rows], mean and user [users].
+    """
+
+    start: Integers
+    item: Integers
+    rating: NDArray[Any] | None
+    mean: Array
+    user: Integers
+
+    def of_users(self, users: Any) -> "_Rows":
+        wanted: Integers = np.asarray(users)
+        inside = wanted.dtype.kind in "iu" and ((wanted >= 0) & (wanted < len(self.user))).all()
+        if not inside:
+            raise ParameterError("users must be numbers of users of the histories")
+        size = np.diff(self.start)[wanted]
+        start = np.concatenate([[0], np.cumsum(size)])
+        row = np.repeat(self.start[wanted] - start[:-1], size) + np.arange(start[-1])
+        rating = None if self.rating is None else self.rating[row]
+        return _Rows(start, self.item[row], rating, self.mean[wanted], self.user[wanted])
+
+
+def _rows_at_once(items: int) -> int:
+    return max(1, _BLOCK_BYTES // (4 * max(1, items)))
