@@ -18,7 +18,8 @@ ROOMS = {
     "engine": {"engine"},
     "tasks": {"tasks", "engine", "allocation", "data", "privacy"},
     "studies": {"studies", "tasks", "allocation", "data", "privacy"},
-    "cli": {"cli", "data", "studies", "privacy.errors", "version"},
+    "recommend": {"recommend", "tasks", "engine", "allocation", "data", "privacy", "version"},
+    "cli": {"cli", "recommend", "allocation", "data", "studies", "privacy.errors", "version"},
 }
 KERNEL_LIBRARIES = {"numpy", "scipy", "randomgen", "dp_accounting", "rich"}
 STANDARD = {

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import apportion as ap
-from apportion.data.ids import id_keys, number_ids, read_ids
+from apportion.data.ids import id_keys, match_ids, number_ids, read_ids
 
 
 @pytest.mark.parametrize(
@@ -76,3 +76,16 @@ def test_keys_depend_on_the_id_alone() -> None:
     np.testing.assert_array_equal(
         id_keys(np.array([7, -1])), id_keys(np.array(["7", "-1"], object))
     )
+
+
+def test_distinct_ids_do_not_tell_the_order_of_the_rows() -> None:
+    rows = ["pear", "apple", "pear", "fig"]
+    distinct, codes = number_ids(read_ids("item", rows))
+    assert distinct.tolist() == ["apple", "fig", "pear"]
+    assert [distinct[code] for code in codes] == rows
+
+
+def test_matching_ids() -> None:
+    catalogue = read_ids("item", ["b", "a"])
+    assert match_ids(read_ids("item", ["a", "x", "b"]), catalogue).tolist() == [1, -1, 0]
+    assert match_ids(np.zeros(0, dtype=object), catalogue).tolist() == []

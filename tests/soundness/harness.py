@@ -13,7 +13,7 @@ first one released, while its own raw sums are recorded. Then
 
 from collections.abc import Callable
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest import mock
 
@@ -22,10 +22,11 @@ import numpy as np
 import apportion as ap
 from apportion.data import Graph
 from apportion.data.ids import id_keys
-from apportion.privacy import Curator, OpenRelease, packed_width
+from apportion.privacy import Curator, OpenRelease, Record, packed_width
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
-Fit = Callable[[ap.TaskData], Any]
+Fit = Callable[[Any], Any]
+Data = ap.TaskData | ap.Interactions
 
 TASKS, DIMENSION = 12, 3
 FEATURE_BOUND, LABEL_BOUND = 2.0, 0.7
@@ -44,6 +45,7 @@ PRIVATE_ALLOCATIONS: list[ap.Allocation] = [
 
 
 LINEAR = {"coef_", "task_ids_", "privacy_"}
+RECOMMENDER = {"released_"}
 CLASSIFIER = {"coef_", "intercept_", "classes_", "privacy_"}
 
 
@@ -54,6 +56,7 @@ class Tape:
     raw: dict[str, dict[tuple[int, int], Array]] = field(default_factory=dict)
     released: dict[str, dict[tuple[int, int], Array]] = field(default_factory=dict)
     weights: dict[tuple[int, int], float] = field(default_factory=dict)
+    selection: dict[str, tuple[dict[Any, float], Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -130,8 +133,8 @@ def recording(tape: Tape, replay: Tape | None = None) -> Any:
 
     allocate = ap.Allocation.allocate
 
-    def weighed(self: ap.Allocation, graph: Graph, curator: Curator) -> Any:
-        weights, sizes = allocate(self, graph, curator)
+    def weighed(self: ap.Allocation, graph: Graph, curator: Curator, known: Any = None) -> Any:
+        weights, sizes = allocate(self, graph, curator, known)
         users = graph.user_key[weights.user].tolist()
         tape.weights.update(
             {
@@ -144,14 +147,26 @@ def recording(tape: Tape, replay: Tape | None = None) -> Any:
         )
         return weights, sizes
 
+    select = Curator.select
+
+    def selected(self: Curator, name: str, ids: Any, counts: Array, *rest: Any) -> Any:
+        answer = select(self, name, ids, counts, *rest)
+        if replay is not None:
+            answer = replay.selection[name][1]
+            shown = replace(self.ledger._records[-1], shape=(len(answer[0]), 1))
+            self.ledger._records[-1] = shown
+        tape.selection[name] = (dict(zip(ids.tolist(), counts.tolist(), strict=True)), answer)
+        return answer
+
     with (
+        mock.patch.object(Curator, "select", selected),
         mock.patch.object(OpenRelease, "feed", recorded),
         mock.patch.object(ap.Allocation, "allocate", weighed),
     ):
         yield
 
 
-def compare(fit: Fit, data: ap.TaskData, neighbour: ap.TaskData) -> list[Change]:
+def compare(fit: Fit, data: Data, neighbour: Data) -> list[Change]:
     """Train on both; check ledgers and models; return the change of every release."""
     first, second, alone = Tape(), Tape(), Tape()
     with recording(first):
@@ -161,11 +176,16 @@ def compare(fit: Fit, data: ap.TaskData, neighbour: ap.TaskData) -> list[Change]
     with recording(alone, replay=first):
         fit(victim_alone(data, neighbour))
     assert model.privacy.to_json() == other.privacy.to_json()
-    assert {record.name for record in model.privacy.ledger} == set(first.raw) == set(second.raw)
+    released = {*first.raw, *first.selection}
+    assert {record.name for record in model.privacy.ledger} == released
+    assert set(first.raw) == set(second.raw)
     assert first.weights == second.weights
     assert_same_contents(model, other)
     changes = []
     for record in model.privacy.ledger:
+        if record.name in first.selection:
+            changes.append(selection_change(record, first, second))
+            continue
         blocks = first.raw[record.name]
         assert sum(len(block) for block in blocks.values()) == record.shape[0] * record.steps
         for at, raw in blocks.items():
@@ -182,8 +202,24 @@ def compare(fit: Fit, data: ap.TaskData, neighbour: ap.TaskData) -> list[Change]
     return changes
 
 
-def victim_alone(data: ap.TaskData, neighbour: ap.TaskData) -> ap.TaskData:
+def selection_change(record: Record, first: Tape, second: Tape) -> Change:
+    """How far the counts of a selection moved; whoever one user alone has must count for little."""
+    counts, others = first.selection[record.name][0], second.selection[record.name][0]
+    larger, smaller = sorted((counts, others), key=lambda each: -sum(each.values()))
+    moved = {key: value - smaller.get(key, 0.0) for key, value in larger.items()}
+    assert all(0 <= value <= 1 for value in moved.values())
+    lone = sum(value for key, value in moved.items() if key not in smaller)
+    assert lone <= record.sensitivity**2 * (1 + 1e-9)
+    assert record.delta > 0
+    squared = sum(value**2 for value in moved.values())
+    return Change(record.name, float(np.sqrt(squared)), record.sensitivity * (1 + 1e-9))
+
+
+def victim_alone(data: Data, neighbour: Data) -> Data:
     """The data of the one user that only one of the two has."""
+    if isinstance(data, ap.Interactions):
+        larger = max(data, neighbour, key=lambda each: len(each.by_user.other))
+        return larger.take(np.isin(larger.user_key[larger.user_of_row], VICTIM_KEYS))
     larger = max(data, neighbour, key=lambda each: len(each.labels))
     keys = larger.user_key[larger.user]
     return larger.take(np.isin(keys, VICTIM_KEYS))
@@ -193,13 +229,17 @@ def assert_same_contents(model: Any, other: Any) -> None:
     """Equal attributes, none of them unknown to this test."""
     assert set(vars(model)) == set(vars(other))
     learned = set(vars(model)) - set(model.get_params())
-    assert learned in (LINEAR, CLASSIFIER)
-    for name in learned - {"privacy_"}:
-        np.testing.assert_array_equal(getattr(model, name), getattr(other, name))
+    assert learned in (LINEAR, CLASSIFIER, RECOMMENDER)
     assert repr(model) == repr(other)
+    if learned == RECOMMENDER:
+        model, other = model.released_, other.released_
+        learned = {"items", "item_ids", "counts", "titles", "user_step", "privacy"}
+        assert set(vars(model)) == set(vars(other)) == learned
+    for name in learned - {"privacy_", "privacy"}:
+        np.testing.assert_array_equal(getattr(model, name), getattr(other, name))
 
 
-def check(fit: Fit, data: ap.TaskData, neighbour: ap.TaskData) -> list[Change]:
+def check(fit: Fit, data: Data, neighbour: Data) -> list[Change]:
     """``compare``, and fail if any release moved by more than it says."""
     changes = compare(fit, data, neighbour)
     for change in changes:
@@ -255,8 +295,13 @@ def neighbours(extra: dict[str, Array], users: int = 30) -> tuple[ap.TaskData, a
 
 def caught(fit: Fit, extra: dict[str, Array]) -> bool:
     """Whether ``check`` notices something wrong between the neighbours."""
+    return notices(fit, *neighbours(extra))
+
+
+def notices(fit: Fit, data: Data, neighbour: Data) -> bool:
+    """Whether ``check`` notices something wrong between these two."""
     try:
-        check(fit, *neighbours(extra))
+        check(fit, data, neighbour)
     except AssertionError:
         return True
     return False

@@ -183,12 +183,15 @@ class TestSolve:
         A = np.array([[[2.0, 0.5], [0.5, 1.0]]])
         b = np.array([[1.0, -1.0]])
         np.testing.assert_allclose(
-            solve_noisy(A, b, np.array([0.3]), 0.0)[0], np.linalg.solve(A[0] + 0.3 * np.eye(2), b[0])
+            solve_noisy(A, b, np.array([0.3]), 0.0)[0],
+            np.linalg.solve(A[0] + 0.3 * np.eye(2), b[0]),
         )
 
     def test_negative_directions_are_left_out(self) -> None:
         A = np.array([np.diag([4.0, -3.0])])
-        np.testing.assert_allclose(solve_noisy(A, np.array([[8.0, 5.0]]), np.zeros(1), 0.0), [[2.0, 0.0]])
+        np.testing.assert_allclose(
+            solve_noisy(A, np.array([[8.0, 5.0]]), np.zeros(1), 0.0), [[2.0, 0.0]]
+        )
 
     def test_is_the_stated_minimiser(self) -> None:
         rng = np.random.default_rng(0)

@@ -6,17 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.table import Table
 
 from apportion.cli.demo import RESULTS
+from apportion.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,7 +72,7 @@ def synthetic(
         solver=solver.value,
     )
     console = Console()
-    with _progress(console) as progress:
+    with progress_bar(console) as progress:
         models = progress.add_task("training", total=settings.fits)
         rows = settings.run(on_fit=lambda: progress.advance(models))
     paths = study.write(rows, settings, out)
@@ -116,7 +109,7 @@ def jester(
     check_folder(out)
     settings = study.Jester(data, epsilons=epsilon or study.EPSILONS, seeds=seeds)
     console = Console()
-    with _progress(console) as progress:
+    with progress_bar(console) as progress:
         models = progress.add_task("training", total=settings.fits)
         rows = settings.run(on_fit=lambda: progress.advance(models))
     paths = study.write(rows, out)
@@ -142,17 +135,6 @@ def _jester_table(rows: "Sequence[dict[str, Any]]") -> Table:
         numbers = [f"{mean_and_error(rows, column, **where)[0]:.3f}" for column in columns]
         table.add_row(f"{key[0]:g}", f"{key[1]}, {key[2]}", *numbers)
     return table
-
-
-def _progress(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=console,
-    )
 
 
 def _print_paths(console: Console, paths: "Sequence[Path]") -> None:

@@ -36,7 +36,7 @@ def read_columns(path: str | Path, ids: Sequence[str], numbers: Sequence[str]) -
     path = Path(path)
     if not path.exists():
         raise DataError(f"there is no file or folder {path}")
-    is_csv = not path.is_dir() and path.suffix.lower() not in (".parquet", ".pq")
+    is_csv = is_text(path)
     wanted = [*ids, *numbers]
     try:
         if is_csv:
@@ -54,7 +54,7 @@ def read_columns(path: str | Path, ids: Sequence[str], numbers: Sequence[str]) -
     if not is_csv:
         return frame
     return frame.with_columns(
-        *(_ids(frame[name]) for name in ids), *(_numbers(frame[name]) for name in numbers)
+        *(ids_from_text(frame[name]) for name in ids), *(_numbers(frame[name]) for name in numbers)
     )
 
 
@@ -77,7 +77,13 @@ def written_whole(path: Path) -> Iterator[Path]:
         temporary.replace(path)
 
 
-def _ids(text: pl.Series) -> pl.Series:
+def is_text(path: Path) -> bool:
+    """Whether a path is read as text: whatever is no folder and does not end as Parquet files do."""
+    return not path.is_dir() and path.suffix.lower() not in (".parquet", ".pq")
+
+
+def ids_from_text(text: pl.Series) -> pl.Series:
+    """Ids as whole numbers if writing the numbers out again gives the same text in every row."""
     whole = text.cast(pl.Int64, strict=False)
     return whole if whole.cast(pl.String).equals(text) else text
 

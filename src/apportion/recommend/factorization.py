@@ -203,14 +203,11 @@ class MatrixFactorization(Estimator, Recommender):
         catalogue, allocation = self._catalogue, self._allocation
         target = PrivacyTarget(self.epsilon, self.delta, catalogue.delta_share * self.delta)
         planned = []
-        if catalogue.share:
-            planned.append(
-                PlannedRelease("catalogue", "users per item, to choose", catalogue.share)
-            )
-        elif allocation.share:
-            planned.append(PlannedRelease("counts", "users per item", allocation.share))
         if self._centring == "global":
             planned.append(PlannedRelease("mean", "mean of users' mean ratings", self.mean_share))
+        counts_share = catalogue.share if catalogue.gives_counts else allocation.share
+        if counts_share:
+            planned.append(PlannedRelease("counts", "users per item", counts_share))
         planned.append(PlannedRelease("weights", "sums of weights per item", self.weights_share))
         sweep_share = (1 - math.fsum(release.share for release in planned)) / int(self.sweeps)
         implicit = self.feedback == "implicit"

@@ -158,12 +158,21 @@ def solve_statistics(
     for first in range(0, rows.tasks, block):
         stop = min(first + block, rows.tasks)
         A, b = release.feed(first, *engine.statistics(rows, first, stop))
-        matrices = penalty.add_shared(unpack(A, d), first)
-        coef[first:stop] = solve_noisy(
-            matrices, b, penalty.ridge[first:stop], noise_ridge * noise_radius
-        )
+        matrices, alpha = penalty.add_shared(unpack(A, d), first), penalty.ridge[first:stop]
+        if noise_radius == 0 and alpha.min() > 0:
+            coef[first:stop] = solve_exactly(matrices, b, alpha)
+        else:
+            coef[first:stop] = solve_noisy(matrices, b, alpha, noise_ridge * noise_radius)
     assert release.complete
     return coef
+
+
+def solve_exactly(
+    A: NDArray[np.float64], b: NDArray[np.float64], alpha: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """(A + alpha_i I)^-1 b for each task, [tasks, d]: A is positive semi-definite, alpha is not zero."""
+    regular = A + alpha[:, None, None] * np.eye(A.shape[-1])
+    return np.asarray(np.linalg.solve(regular, b[:, :, None])[:, :, 0])
 
 
 def solve_noisy(
@@ -174,9 +183,6 @@ def solve_noisy(
     A+ is the projection of A [tasks, d, d] on the positive semi-definite matrices. Where nothing
     regularises, directions with (numerically) no data get a coefficient of zero.
     """
-    if ridge == 0 and len(A) and alpha.min() > 0:  # no noise: A is semi-definite as it is
-        regular = A + alpha[:, None, None] * np.eye(A.shape[-1])
-        return np.asarray(np.linalg.solve(regular, b[:, :, None])[:, :, 0])
     values, vectors = np.linalg.eigh(A)
     values = np.maximum(values, 0.0) + alpha[:, None]
     largest = values.max(axis=1, keepdims=True, initial=0.0)

@@ -1,0 +1,233 @@
+"""What several commands read: interactions, ids and titles. Ids of text files fit those of a model."""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from apportion.cli.data import Name
+from apportion.privacy.errors import DataError
+
+if TYPE_CHECKING:
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from apportion.data import Interactions
+
+DATA_PANEL = "Data"
+
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a saved model.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")]
+DataSetName = Annotated[
+    Name | None,
+    typer.Option(
+        "--data-set", help="DATA is the archive of this data set.", rich_help_panel=DATA_PANEL
+    ),
+]
+UserColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--user",
+        metavar="COLUMN",
+        show_default="user",
+        help="Column of users.",
+        rich_help_panel=DATA_PANEL,
+    ),
+]
+ItemColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--item",
+        metavar="COLUMN",
+        show_default="item",
+        help="Column of items.",
+        rich_help_panel=DATA_PANEL,
+    ),
+]
+RatingColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--rating",
+        metavar="COLUMN",
+        show_default="rating",
+        help="Column of ratings.",
+        rich_help_panel=DATA_PANEL,
+    ),
+]
+Positives = Annotated[
+    float | None,
+    typer.Option(
+        metavar="RATING",
+        help="Take ratings of at least this as events, and no others.",
+        rich_help_panel=DATA_PANEL,
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file of interactions, or the archive of a data set, and how it is to be read.
+
+    Attributes
+        path: CSV or Parquet file, folder of Parquet files, or archive.
+        data_set: the name of the data set that the archive holds, or None.
+        user, item, rating: names of columns; None for the usual ones.
+        implicit: whether events are wanted, without ratings.
+        positives: the lowest rating that is an event, if the data have ratings and events are wanted.
+    """
+
+    path: Path
+    data_set: Name | None = None
+    user: str | None = None
+    item: str | None = None
+    rating: str | None = None
+    implicit: bool = False
+    positives: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.data_set is None:
+            return
+        for name in ("user", "item", "rating"):
+            if getattr(self, name) is not None:
+                raise typer.BadParameter(
+                    "names a column of a file; a data set knows its own", param_hint=f"'--{name}'"
+                )
+
+    def read(
+        self,
+        *,
+        items: Path | str | None = None,
+        rating_range: tuple[float, float] | None = None,
+        outside: Any = "error",
+        like: "NDArray[Any] | None" = None,
+    ) -> "Interactions":
+        """The interactions.
+
+        Args:
+            items: a file of ids, "public", or None, as for ``Interactions``; not of data sets.
+            rating_range, outside: as for ``Interactions``; not of data sets.
+            like: ids of a model's items, for those of the data to be of the same type.
+        """
+        from apportion.data.datasets import read_data_set
+        from apportion.data.ids import match_ids
+
+        if self.data_set is not None:
+            data = read_data_set(self.data_set.value, self.path)
+        else:
+            data = self._read_file(items, rating_range, outside, like)
+        if self.implicit and data.explicit:
+            data = data.positives(-math.inf if self.positives is None else self.positives)
+        if like is not None and (match_ids(data.item_ids, like) < 0).all():
+            raise DataError(f"the model knows none of the items in {self.path}")
+        return data
+
+    def _read_file(
+        self,
+        items: Path | str | None,
+        rating_range: tuple[float, float] | None,
+        outside: Any,
+        like: "NDArray[Any] | None",
+    ) -> "Interactions":
+        from apportion.data import Interactions
+        from apportion.data.files import read_columns
+
+        user, item, rating = self.user or "user", self.item or "item", self.rating or "rating"
+        rated = not self.implicit or self.positives is not None
+        frame = read_columns(self.path, [user, item], [rating] if rated else [])
+        catalogue: Any = items
+        if isinstance(items, Path):
+            catalogue = read_id_list(items)
+            if frame[item].dtype.is_numeric():
+                like = catalogue.to_numpy()
+            else:
+                catalogue = ids_like(catalogue, frame[item].to_numpy(), items)
+        if like is not None:
+            frame = frame.with_columns(ids_like(frame[item], like, self.path))
+        return Interactions.from_frame(
+            frame,
+            user=user,
+            item=item,
+            rating=rating if rated else None,
+            items=catalogue,
+            rating_range=rating_range,
+            outside=outside,
+        )
+
+
+def ids_like(ids: "pl.Series", like: "NDArray[Any]", path: Path) -> "pl.Series":
+    """The ids of a file in the type of others, if that changes none of them.
+
+    Numbers of a text file were text: they are again, where the others are.
+    """
+    import polars as pl
+
+    from apportion.data.files import is_text
+
+    if isinstance(ids.dtype, (pl.Categorical, pl.Enum)):
+        ids = ids.cast(pl.String)
+    if like.dtype.kind != "O":
+        wanted, fits = "whole numbers", ids.dtype.is_numeric()
+    elif len(like) and isinstance(like[0], bytes):
+        wanted, fits = "bytes", ids.dtype == pl.Binary
+    else:
+        wanted, fits = "text", ids.dtype == pl.String
+    if fits or len(like) == 0:
+        return ids
+    if not is_text(path) or wanted == "whole numbers":
+        raise DataError(f"{path}: the ids in {ids.name} must be {wanted} to match")
+    text = ids.cast(pl.String)
+    return text.cast(pl.Binary) if wanted == "bytes" else text
+
+
+def read_id(text: str, like: "NDArray[Any]") -> Any:
+    """An id that was typed, in the type of the model's."""
+    if len(like) and isinstance(like[0], bytes):
+        return text.encode()
+    if like.dtype.kind == "O":
+        return text
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()):
+        raise DataError(f"{text!r} is no id of this model: its ids are whole numbers")
+    return int(text)
+
+
+def shown_id(item: Any) -> Any:
+    """An id for tables and JSON: a number or text."""
+    plain = item.item() if hasattr(item, "item") else item
+    return plain.decode("utf-8", "backslashreplace") if isinstance(plain, bytes) else plain
+
+
+def printable(value: Any) -> str:
+    """Text of a file for a terminal, which control characters might command."""
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in str(value))
+
+
+def read_id_list(path: Path) -> "pl.Series":
+    """Ids from the column item of a CSV or Parquet file, or from a file of one id a line."""
+    import polars as pl
+
+    from apportion.data.files import ids_from_text, read_columns
+
+    if path.is_dir() or path.suffix.lower() in (".csv", ".parquet", ".pq"):
+        return read_columns(path, ["item"], [])["item"]
+    if not path.exists():
+        raise DataError(f"there is no file or folder {path}")
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise DataError(f"{path} is not a text file of one id a line") from None
+    lines = [line.strip() for line in lines]
+    return ids_from_text(pl.Series("item", [line for line in lines if line], dtype=pl.String))
+
+
+def read_title_file(path: Path, like: "NDArray[Any]") -> dict[Any, str]:
+    """{id: title} from the columns item and title of a CSV or Parquet file."""
+    import polars as pl
+
+    from apportion.data.files import read_columns
+
+    frame = read_columns(path, ["item", "title"], [])
+    titles = frame["title"].cast(pl.String).fill_null("")
+    return dict(zip(ids_like(frame["item"], like, path).to_list(), titles.to_list(), strict=True))

@@ -1,0 +1,213 @@
+"""``apportion recommend``: the best items for a history, or for a file of histories."""
+
+import json as json_
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from apportion.cli.progress import progress_bar
+from apportion.cli.reading import (
+    ItemColumn,
+    Json,
+    Model,
+    RatingColumn,
+    Source,
+    UserColumn,
+    printable,
+    read_id,
+    shown_id,
+)
+from apportion.privacy.errors import DataError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from apportion.data import Interactions
+    from apportion.recommend.recommender import Recommender
+
+
+def recommend(
+    model: Model,
+    history: Annotated[
+        str | None,
+        typer.Option(metavar="ITEMS", help="ITEM=RATING,... or, for a model of events, ITEM,..."),
+    ] = None,
+    histories: Annotated[
+        Path | None, typer.Option(help="File of many users' histories, CSV or Parquet.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="File for the lists of --histories: .parquet or .csv."),
+    ] = None,
+    k: Annotated[int, typer.Option("-k", min=1, help="How many items.")] = 10,
+    user: UserColumn = None,
+    item: ItemColumn = None,
+    rating: RatingColumn = None,
+    json: Json = False,
+) -> None:
+    """Recommend items for one history, or for every user of a file.
+
+    Needs the model and the histories alone, not the data that the model was trained on. Items of a
+    history are not recommended; items that the model does not know are left out.
+
+    [bold]Examples[/bold]
+
+      apportion recommend model --history "318=5,296=4"
+
+      apportion recommend events-model --history "42,17,99" -k 5 --json
+
+      apportion recommend model --histories ratings.parquet --out lists.parquet
+    """
+    if (history is None) == (histories is None):
+        raise typer.BadParameter(
+            "give one of --history and --histories", param_hint="'--history' / '--histories'"
+        )
+    if (histories is None) != (out is None):
+        raise typer.BadParameter("goes with --histories, and only with it", param_hint="'--out'")
+    from apportion.data.files import check_folder
+    from apportion.recommend.files import load
+
+    if histories is not None and out is not None:
+        if out.suffix.lower() not in (".parquet", ".csv"):
+            raise typer.BadParameter("must end in .parquet or .csv", param_hint="'--out'")
+        check_folder(out.parent)
+        recommender = load(model)
+        explicit = recommender.released.user_step.feedback == "explicit"
+        source = Source(histories, None, user, item, rating, implicit=not explicit)
+        data = source.read(like=recommender.item_ids)
+        console = Console(stderr=json)
+        _write(_lists(recommender, data, k, console), out)
+        if json:
+            typer.echo(json_.dumps({"wrote": str(out)}))
+        else:
+            console.print(f"wrote {out}", highlight=False, soft_wrap=True)
+    elif history is not None:
+        _recommend_one(load(model), history, k, json)
+
+
+def _recommend_one(model: "Recommender", history: str, k: int, json: bool) -> None:
+    given = _parse_history(model, history)
+    known = set(model.item_ids.tolist())
+    unknown = [shown_id(item) for item in given if item not in known]
+    given = {item: rating for item, rating in given.items() if item in known}
+    if not given:
+        raise DataError("the model knows none of these items")
+    explicit = model.released.user_step.feedback == "explicit"
+    ids, scores = model.recommend(given if explicit else list(given), k=k)
+    titles = titles_of(model, ids)
+    if json:
+        rows: list[dict[str, Any]] = [
+            {"item": shown_id(item), "title": title, "score": float(score)}
+            for item, title, score in zip(ids, titles, scores, strict=True)
+        ]
+        typer.echo(json_.dumps({"recommendations": rows, "unknown": unknown}))
+        return
+    console = Console()
+    if unknown:
+        names = ", ".join(str(item) for item in unknown)
+        console.print(
+            f"not known to the model, left out: {printable(names)}", highlight=False, markup=False
+        )
+    console.print(item_table(ids, titles, scores, "score"))
+
+
+def _parse_history(model: "Recommender", text: str) -> dict[Any, float]:
+    """{item: rating}; ratings are 1 where the model needs none."""
+    explicit = model.released.user_step.feedback == "explicit"
+    history: dict[Any, float] = {}
+    for entry in (piece.strip() for piece in text.split(",") if piece.strip()):
+        name, rating = entry, 1.0
+        if explicit:
+            name, separator, number = (piece.strip() for piece in entry.rpartition("="))
+            try:
+                rating = float(number)
+            except ValueError:
+                separator = ""
+            if not separator:
+                raise DataError(
+                    f"this model was trained on ratings: {entry!r} must be ITEM=RATING, as in 318=5"
+                )
+        item = read_id(name, model.item_ids)
+        if item in history:
+            raise DataError(f"the history names {name!r} twice")
+        history[item] = rating
+    if not history:
+        raise DataError("the history is empty: name items, separated by commas")
+    return history
+
+
+def _lists(
+    model: "Recommender", histories: "Interactions", k: int, console: Console
+) -> "pl.DataFrame":
+    """A row per user and recommended item: user, rank, item, title if known, score."""
+    import numpy as np
+    import polars as pl
+
+    blocks = []
+    with progress_bar(console, counted=False) as progress:
+        task = progress.add_task("recommending", total=histories.users)
+        for users, places, scores in model.recommend_blocks(histories, k):
+            blocks.append((users, places.astype(np.int32), scores))
+            progress.advance(task, len(users))
+    if not blocks:
+        raise DataError("the file of histories has no rows")
+    users, places, scores = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
+    listed = places >= 0
+    row, rank = np.nonzero(listed)
+    columns = {
+        "user": pl.Series(histories.user_ids)[users[row]],
+        "rank": rank + 1,
+        "item": pl.Series(model.item_ids)[places[listed]],
+        "score": scores[listed],
+    }
+    frame = pl.DataFrame(columns)
+    if model.released.titles is not None:
+        titles = pl.Series("title", model.released.titles, dtype=pl.String)
+        frame.insert_column(3, titles[places[listed]])
+    return frame
+
+
+def _write(lists: "pl.DataFrame", out: Path) -> None:
+    import polars as pl
+
+    from apportion.data.files import written_whole
+
+    with written_whole(out) as temporary:
+        if out.suffix.lower() == ".csv":
+            text = [
+                pl.Series(c.name, [shown_id(value) for value in c])
+                for c in lists
+                if c.dtype == pl.Binary
+            ]
+            lists.with_columns(text).write_csv(temporary)
+        else:
+            lists.write_parquet(temporary)
+
+
+def titles_of(model: "Recommender", ids: Any) -> list[str]:
+    """The titles of items by their ids, empty where there is none."""
+    from apportion.data.ids import match_ids
+
+    if model.released.titles is None:
+        return [""] * len(ids)
+    return [str(title) for title in model.released.titles[match_ids(ids, model.item_ids)]]
+
+
+def item_table(ids: Any, titles: list[str], scores: Any = None, score: str = "") -> Table:
+    """Items with their titles, if any has one, and their scores, if given."""
+    table = Table()
+    table.add_column("item", justify="left" if ids.dtype.kind == "O" else "right", overflow="fold")
+    if any(titles):
+        table.add_column("title", overflow="fold")
+    if scores is not None:
+        table.add_column(score, justify="right")
+    for row, (item, title) in enumerate(zip(ids, titles, strict=True)):
+        cells = [escape(printable(shown_id(item)))]
+        cells += [escape(printable(title))] if any(titles) else []
+        cells += [f"{scores[row]:.3f}"] if scores is not None else []
+        table.add_row(*cells)
+    return table

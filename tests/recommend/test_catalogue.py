@@ -1,0 +1,102 @@
+"""Items chosen from private counts."""
+
+import math
+
+import numpy as np
+import pytest
+
+import apportion as ap
+
+
+def data(public: bool = False, users: int = 600) -> ap.Interactions:
+    """Item "k" is had by one user in k + 1, and every user has one item of its own."""
+    user = np.repeat(np.arange(users), 6)
+    item = np.empty(len(user), dtype=object)
+    for row in range(len(user)):
+        who, what = divmod(row, 6)
+        item[row] = f"own {who}" if what == 5 or who % (what + 1) else f"common {what}"
+    return ap.Interactions(user, item, items="public" if public else None)
+
+
+class TestPrivate:
+    def test_common_items_are_found_and_lone_ones_are_not(self) -> None:
+        model = ap.MatrixFactorization(
+            2, 1, "implicit", epsilon=4.0, catalogue=ap.PrivateCatalogue(share=0.5, cap=6)
+        ).fit(data())
+        assert set(model.item_ids) >= {"common 0", "common 1", "common 2"}
+        assert not any(name.startswith("own") for name in model.item_ids)
+        assert list(model.item_ids) == sorted(model.item_ids)
+        assert model.privacy.epsilon == pytest.approx(4.0)
+        assert model.privacy.private
+
+    def test_delta_is_split_and_adds_up(self) -> None:
+        catalogue = ap.PrivateCatalogue(share=0.5, delta_share=0.25, cap=6)
+        model = ap.MatrixFactorization(
+            2, 1, "implicit", epsilon=4.0, delta=1e-6, catalogue=catalogue
+        ).fit(data())
+        ledger = model.privacy.ledger
+        [record] = [record for record in ledger if record.delta > 0]
+        assert record.delta == 0.25e-6
+        assert ap.epsilon_from_mu(ledger.mu, 0.75e-6) == pytest.approx(4.0)
+        again = ap.PrivacyReport.from_json(model.privacy.to_json())
+        assert again.epsilon == model.privacy.epsilon
+
+    def test_counts_serve_the_allocation(self) -> None:
+        model = ap.MatrixFactorization(
+            2, 1, "implicit", epsilon=4.0, catalogue=ap.PrivateCatalogue(share=0.5, cap=6)
+        ).fit(data())
+        assert [record.name for record in model.privacy.ledger].count("counts") == 1
+        counts = dict(zip(model.item_ids, model.released.counts, strict=True))
+        assert counts["common 0"] == pytest.approx(600, abs=30)
+
+    def test_nothing_passes(self) -> None:
+        model = ap.MatrixFactorization(2, 1, "implicit", epsilon=0.1, catalogue="private")
+        with pytest.raises(ap.DataError, match="no item has enough users"):
+            model.fit(data(users=20))
+
+    def test_without_privacy_all_items_stay(self) -> None:
+        everything = data(users=30)
+        model = ap.MatrixFactorization(2, 1, "implicit", epsilon=math.inf, catalogue="private").fit(
+            everything
+        )
+        assert len(model.item_ids) == everything.items
+
+    def test_the_report_has_no_warning(self) -> None:
+        model = ap.MatrixFactorization(2, 1, "implicit", epsilon=9.0, catalogue="private").fit(
+            data(public=True)
+        )
+        assert model.privacy.warnings == ()
+
+    @pytest.mark.parametrize("wrong", [{"share": 0}, {"delta_share": 1.0}, {"cap": 0}])
+    def test_wrong_arguments(self, wrong: dict[str, float]) -> None:
+        with pytest.raises(ap.ParameterError):
+            ap.PrivateCatalogue(**wrong)
+
+
+class TestMostFrequent:
+    def test_keeps_the_share_asked_for(self) -> None:
+        events = ap.simulate_interactions(users=800, items=50, rows=9000, rating_range=None)
+        model = ap.MatrixFactorization(
+            2, 1, "implicit", epsilon=50.0, catalogue=ap.MostFrequent(0.2)
+        ).fit(events)
+        assert len(model.item_ids) == 10
+        top = set(np.argsort(-events.graph.task_sizes())[:10])
+        assert len(top & set(model.item_ids)) >= 8
+        names = [record.name for record in model.privacy.ledger]
+        assert names.count("counts") == 1
+
+    def test_exact_counts_must_be_declared(self) -> None:
+        events = ap.simulate_interactions(users=80, items=20, rows=600, rating_range=None)
+        catalogue = ap.MostFrequent(0.5, counts=ap.PublicCounts())
+        model = ap.MatrixFactorization(2, 1, "implicit", catalogue=catalogue).fit(events)
+        assert any("declared public" in warning for warning in model.privacy.warnings)
+
+    def test_needs_a_public_catalogue(self) -> None:
+        with pytest.raises(ap.DataError, match="must be public"):
+            ap.MatrixFactorization(2, 1, "implicit", catalogue=ap.MostFrequent()).fit(data())
+
+    def test_histories_with_other_items(self) -> None:
+        ratings = ap.simulate_interactions(users=100, items=20, rows=900)
+        model = ap.MatrixFactorization(2, 1, catalogue=ap.MostFrequent(0.25)).fit(ratings)
+        assert model.predict_many(ratings, ratings).shape == (900,)
+        assert set(model.recommend_many(ratings, k=3)["item"]) <= set(model.item_ids.tolist())

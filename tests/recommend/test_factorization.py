@@ -1,0 +1,375 @@
+"""Training: exact without privacy, sound and on budget with it, and clear about bad input."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+
+import apportion as ap
+from apportion.recommend import MatrixFactorization
+
+INF = math.inf
+
+
+@pytest.fixture(scope="module")
+def ratings() -> ap.Interactions:
+    return ap.simulate_interactions(users=400, items=60, rows=8000, rank=4, seed=3)
+
+
+@pytest.fixture(scope="module")
+def events() -> ap.Interactions:
+    return ap.simulate_interactions(users=400, items=60, rows=6000, rating_range=None, seed=4)
+
+
+def rmse(model: ap.Recommender, histories: ap.Interactions, test: ap.Interactions) -> float:
+    error = model.predict_many(histories, test) - test.by_user.rating
+    return float(np.sqrt(np.mean(error**2)))
+
+
+def objective(model: MatrixFactorization, data: ap.Interactions, vectors: Any) -> float:
+    """Of explicit feedback, written out in full."""
+    start, item, rating = data.by_user.start, data.by_user.other, data.by_user.rating
+    items = model.items.astype(float)
+    step = model.released.user_step
+    total = 0.0
+    for user in range(data.users):
+        rows = slice(start[user], start[user + 1])
+        y = rating[rows].astype(float)
+        y = y - y.mean()
+        total += np.sum((y - items[item[rows]] @ vectors[user]) ** 2)
+        total += step.regularization * len(y) ** step.exponent * np.sum(vectors[user] ** 2)
+    counts = data.graph.task_sizes()
+    return total + np.sum(step.regularization * counts**step.exponent * np.sum(items**2, axis=1))
+
+
+class TestWithoutPrivacy:
+    @pytest.mark.parametrize(("exponent", "regularization"), [(0.0, 2.0), (1.0, 0.1), (0.5, 0.5)])
+    def test_sweeps_never_raise_the_objective(
+        self, ratings: ap.Interactions, exponent: float, regularization: float
+    ) -> None:
+        values = []
+        for sweeps in (1, 2, 4, 8):
+            model = MatrixFactorization(
+                4,
+                sweeps,
+                epsilon=INF,
+                exponent=exponent,
+                regularization=regularization,
+            ).fit(ratings)
+            values.append(objective(model, ratings, model.fold_in_many(ratings)))
+        assert values == sorted(values, reverse=True)
+        assert values[-1] < 0.95 * values[0]
+
+    def test_agrees_with_implicit(
+        self, events: ap.Interactions, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The same objective from the same start gives the same items, up to a scale.
+
+        With t = 1 / (1 + a), a the unobserved weight: our (1 - x)^2 + a x^2 on an event is
+        (1 + a) (x - t)^2 and a constant. For x = t x~ this is t^2 a times implicit's objective with
+        confidence (1 + a) / a and regularisation lambda (1 + a) / a, in factors sqrt(t) times theirs.
+        """
+        from implicit.als import AlternatingLeastSquares
+        from threadpoolctl import threadpool_limits
+
+        unobserved, regularization, factors, sweeps = 0.2, 3.0, 5, 4
+        start = np.random.default_rng(0).normal(size=(events.items, factors)) / 2
+        monkeypatch.setattr(MatrixFactorization, "_first_items", lambda self, items: start)
+        ours = MatrixFactorization(
+            factors,
+            sweeps,
+            "implicit",
+            epsilon=INF,
+            unobserved_weight=unobserved,
+            regularization=regularization,
+        ).fit(events)
+
+        shrink = math.sqrt(1 / (1 + unobserved))
+        confidence = (1 + unobserved) / unobserved
+        rows = (np.full(len(events.by_user.other), confidence), events.by_user.other)
+        matrix = csr_matrix((*rows, events.by_user.start), shape=(events.users, events.items))
+        with threadpool_limits(1, "blas"):  # as its documentation asks
+            theirs = AlternatingLeastSquares(
+                factors,
+                regularization=regularization * confidence,
+                iterations=sweeps,
+                use_cg=False,
+                num_threads=1,
+                dtype=np.float64,
+                alpha=1.0,
+            )
+            theirs.item_factors = start / shrink
+            theirs.user_factors = np.zeros((events.users, factors))
+            theirs.fit(matrix, show_progress=False)
+        np.testing.assert_allclose(ours.items, shrink * theirs.item_factors, rtol=2e-4, atol=1e-5)
+        # And so do the predictions for every user.
+        scores = ours.fold_in_many(events) @ ours.items.T
+        expected = theirs.recalculate_user(np.arange(events.users), matrix) @ theirs.item_factors.T
+        np.testing.assert_allclose(scores, shrink**2 * expected, rtol=1e-3, atol=1e-4)
+
+    @pytest.mark.parametrize("feedback", ["explicit", "implicit"])
+    def test_descent_approaches_the_exact_solution(
+        self, ratings: ap.Interactions, feedback: Any
+    ) -> None:
+        settings: dict[str, Any] = {"factors": 3, "sweeps": 3, "feedback": feedback}
+        exact = MatrixFactorization(**settings, epsilon=INF).fit(ratings)
+        steps = MatrixFactorization(**settings, epsilon=INF, solver="descent", steps=400)
+        np.testing.assert_allclose(steps.fit(ratings).items, exact.items, atol=2e-3)
+
+    def test_its_report_says_so(self, ratings: ap.Interactions) -> None:
+        model = MatrixFactorization(2, 1, epsilon=INF).fit(ratings)
+        assert "NOT PRIVATE" in str(model.privacy)
+        assert model.privacy.epsilon == INF
+
+    def test_learns_what_is_there(self, ratings: ap.Interactions) -> None:
+        train, test = ratings.split((0.8, 0.2))
+        model = MatrixFactorization(4, 8, epsilon=INF).fit(train)
+        assert test.by_user.rating is not None
+        by_user_mean = MatrixFactorization(4, 1, epsilon=INF, regularization=1e9).fit(train)
+        assert rmse(model, train, test) < 0.8 * rmse(by_user_mean, train, test)
+
+
+class TestBudget:
+    @pytest.mark.parametrize("feedback", ["explicit", "implicit"])
+    @pytest.mark.parametrize("solver", ["ssp", "descent"])
+    @pytest.mark.parametrize("sweeps", [1, 3])
+    @pytest.mark.parametrize(
+        "allocation",
+        [ap.AdaptiveWeights(), ap.UniformWeights(), ap.UniformSampling(10), ap.TailSampling(10)],
+        ids=lambda allocation: type(allocation).__name__,
+    )
+    def test_the_ledger_ends_at_the_target(
+        self,
+        ratings: ap.Interactions,
+        feedback: Any,
+        solver: Any,
+        sweeps: int,
+        allocation: ap.Allocation,
+    ) -> None:
+        model = MatrixFactorization(
+            2, sweeps, feedback, solver=solver, steps=2, epsilon=1.5, allocation=allocation
+        ).fit(ratings)
+        assert model.privacy.epsilon <= 1.5
+        assert model.privacy.epsilon == pytest.approx(1.5, rel=1e-9)
+
+    @pytest.mark.parametrize("feedback", ["explicit", "implicit"])
+    @pytest.mark.parametrize("solver", ["ssp", "descent"])
+    @pytest.mark.parametrize("centring", ["user", "global"])
+    @pytest.mark.parametrize(
+        "catalogue", ["public", "private", ap.MostFrequent(0.5)], ids=["public", "private", "most"]
+    )
+    def test_the_plan_is_what_happens(
+        self,
+        ratings: ap.Interactions,
+        feedback: Any,
+        solver: Any,
+        centring: Any,
+        catalogue: Any,
+    ) -> None:
+        model = MatrixFactorization(
+            2,
+            2,
+            feedback,
+            solver=solver,
+            steps=2,
+            epsilon=40.0,
+            centring=centring,
+            catalogue=catalogue,
+        )
+        plan = model.plan()
+        ledger = list(model.fit(ratings).privacy.ledger)
+        assert [record.name for record in ledger] == [release.name for release in plan.releases]
+        for record, release in zip(ledger, plan.releases, strict=True):
+            assert record.mu == pytest.approx(plan.mu(release.name), rel=1e-9)
+        assert sum(release.share for release in plan.releases) == pytest.approx(1.0)
+        assert model.privacy.epsilon == pytest.approx(40.0, rel=1e-9)
+        for release in plan.releases:
+            assert release.name in str(plan)
+
+    def test_shares_that_leave_nothing(self) -> None:
+        counts = ap.PrivateCounts(share=0.99)
+        model = MatrixFactorization(allocation=ap.AdaptiveWeights(counts=counts))
+        with pytest.raises(ap.ParameterError, match="leave nothing for training"):
+            model.plan()
+
+    def test_a_fixed_seed_is_not_private(self, ratings: ap.Interactions) -> None:
+        model = MatrixFactorization(2, 1, noise_seed=3).fit(ratings)
+        again = MatrixFactorization(2, 1, noise_seed=3).fit(ratings)
+        assert model.privacy.epsilon == INF
+        np.testing.assert_array_equal(model.items, again.items)
+
+    def test_secret_noise_differs(self, ratings: ap.Interactions) -> None:
+        models = [MatrixFactorization(2, 1).fit(ratings) for _ in range(2)]
+        assert not np.array_equal(models[0].items, models[1].items)
+
+
+class TestPrivateQuality:
+    """Noise vanishes as epsilon grows; error rates: the margins are many times the spread over seeds."""
+
+    def test_more_budget_is_better(self, ratings: ap.Interactions) -> None:
+        train, test = ratings.split((0.8, 0.2))
+        errors = {
+            epsilon: np.mean(
+                [
+                    rmse(
+                        MatrixFactorization(
+                            3, 2, epsilon=epsilon, feature_bound=0.5, noise_seed=seed
+                        ).fit(train),
+                        train,
+                        test,
+                    )
+                    for seed in range(3)
+                ]
+            )
+            for epsilon in (1.0, 30.0, 1000.0)
+        }
+        assert errors[1.0] > errors[30.0] > errors[1000.0]
+
+    @pytest.mark.parametrize("solver", ["ssp", "descent"])
+    def test_beats_what_knows_no_taste(self, ratings: ap.Interactions, solver: Any) -> None:
+        train, test = ratings.split((0.8, 0.2))
+        model = MatrixFactorization(
+            3, 3, epsilon=200.0, solver=solver, feature_bound=0.5, noise_seed=0
+        ).fit(train)
+        alone = MatrixFactorization(3, 1, epsilon=INF, regularization=1e9).fit(train)
+        assert rmse(model, train, test) < 0.95 * rmse(alone, train, test)
+
+    def test_the_penalty_is_on_the_scale_of_the_weights(self, ratings: ap.Interactions) -> None:
+        # Almost no noise and bounds that clip nothing: weights change who counts how much, not the
+        # strength of the regulariser, so the model stays close to the one without privacy.
+        settings: dict[str, Any] = {"factors": 2, "sweeps": 1, "noise_ridge": 0.0, "seed": 1}
+        loose = {"epsilon": 1e6, "feature_bound": 3.0, "label_bound": 3.0, "noise_seed": 0}
+        private = MatrixFactorization(**settings, **loose, allocation=ap.UniformWeights())
+        exact = MatrixFactorization(**settings, epsilon=INF)
+        start = np.random.default_rng(1).normal(size=(ratings.items, 2))
+        for model in (private, exact):
+            model._first_items = lambda items: start  # type: ignore[method-assign]
+            model.fit(ratings)
+        size = np.linalg.norm(private.items) / np.linalg.norm(exact.items)
+        assert 0.9 < size < 1.1
+
+
+class TestCentring:
+    def test_the_global_mean_is_about_right(self, ratings: ap.Interactions) -> None:
+        model = MatrixFactorization(2, 1, epsilon=100.0, centring="global").fit(ratings)
+        assert ratings.by_user.rating is not None
+        sums = np.add.reduceat(ratings.by_user.rating.astype(float), ratings.by_user.start[:-1])
+        expected = np.mean(sums / np.diff(ratings.by_user.start))
+        assert model.released.user_step.mean == pytest.approx(expected, abs=0.05)
+
+    def test_it_needs_a_range(self) -> None:
+        data = ap.Interactions([1, 2], [0, 1], [3.0, 4.0], items=2)
+        with pytest.raises(ap.DataError, match="public range"):
+            MatrixFactorization(1, 1).fit(data)
+        with pytest.raises(ap.DataError, match="rating_range"):
+            MatrixFactorization(1, 1, label_bound=2.0, centring="global").fit(data)
+
+    def test_own_mean_needs_none(self) -> None:
+        data = ap.Interactions([1, 2], [0, 1], [3.0, 4.0], items=2)
+        assert MatrixFactorization(1, 1, label_bound=2.0).fit(data).items.shape == (2, 1)
+
+
+class TestBadInput:
+    def test_no_ratings(self, events: ap.Interactions) -> None:
+        with pytest.raises(ap.DataError, match='feedback="implicit"'):
+            MatrixFactorization().fit(events)
+
+    def test_not_interactions(self) -> None:
+        with pytest.raises(ap.DataError, match="Interactions"):
+            MatrixFactorization().fit([1, 2, 3])
+
+    def test_no_public_catalogue(self) -> None:
+        data = ap.Interactions([1, 2], ["a", "b"], [3.0, 4.0], rating_range=(1, 5))
+        with pytest.raises(ap.DataError, match='catalogue="private"'):
+            MatrixFactorization().fit(data)
+        assert MatrixFactorization(1, 1, epsilon=INF).fit(data).items.shape == (2, 1)
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("factors", 0),
+            ("factors", 2.5),
+            ("sweeps", 0),
+            ("feedback", "both"),
+            ("epsilon", 0.0),
+            ("epsilon", -1.0),
+            ("epsilon", math.nan),
+            ("delta", 0.0),
+            ("delta", 1.0),
+            ("allocation", "adaptive"),
+            ("solver", "sgd"),
+            ("catalogue", "secret"),
+            ("regularization", -1.0),
+            ("exponent", 3.0),
+            ("user_regularization", math.nan),
+            ("unobserved_weight", -0.1),
+            ("centring", "item"),
+            ("feature_bound", 0.0),
+            ("label_bound", math.inf),
+            ("gram_share", 1.0),
+            ("gramian_share", 0.0),
+            ("weights_share", 1.5),
+            ("mean_share", 0.0),
+            ("noise_ridge", -1.0),
+            ("steps", 0),
+            ("gradient_bound", 0.0),
+            ("learning_rate", 0.0),
+            ("seed", -1),
+        ],
+    )
+    def test_parameters(self, ratings: ap.Interactions, name: str, value: object) -> None:
+        model = MatrixFactorization(**{name: value})  # type: ignore[arg-type]
+        with pytest.raises(ap.ParameterError, match=name):
+            model.fit(ratings)
+        with pytest.raises(ap.ParameterError, match=name):
+            model.plan()
+
+    def test_a_failed_fit_leaves_the_old_model(self, ratings: ap.Interactions) -> None:
+        model = MatrixFactorization(2, 1).fit(ratings)
+        before = model.items.copy()
+        with pytest.raises(ap.ParameterError):
+            model.set_params(epsilon=-1.0).fit(ratings)
+        np.testing.assert_array_equal(model.items, before)
+
+    def test_before_fit(self) -> None:
+        with pytest.raises(ap.NotFittedError):
+            MatrixFactorization().recommend([1, 2])
+
+    def test_one_user_one_item(self) -> None:
+        data = ap.Interactions([7], [0], [3.0], items=1, rating_range=(1, 5))
+        for solver in ("ssp", "descent"):
+            for feedback in ("explicit", "implicit"):
+                model = MatrixFactorization(2, 2, feedback, solver=solver, steps=2).fit(data)
+                assert np.isfinite(model.items).all()
+
+    def test_no_rows_at_all(self) -> None:
+        data = ap.Interactions([], [], [], items=4, rating_range=(1, 5))
+        for solver in ("ssp", "descent"):
+            for feedback in ("explicit", "implicit"):
+                model = MatrixFactorization(2, 2, feedback, solver=solver, steps=2).fit(data)
+                assert np.isfinite(model.items).all()
+
+
+def test_progress_is_told(ratings: ap.Interactions) -> None:
+    told: list[tuple[int, int]] = []
+    MatrixFactorization(2, 3).fit(ratings, on_sweep=lambda done, total: told.append((done, total)))
+    assert told == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_parameters_as_in_scikit_learn() -> None:
+    from sklearn.base import clone
+
+    model = MatrixFactorization(7, epsilon=2.0, allocation=ap.TailSampling(5))
+    assert clone(model).get_params() == model.get_params()
+
+
+def test_ratings_are_ignored_for_implicit_feedback(ratings: ap.Interactions) -> None:
+    plain = ap.Interactions(
+        ratings.user_ids[ratings.user_of_row], ratings.by_user.other, items=ratings.items
+    )
+    models = [
+        MatrixFactorization(2, 1, "implicit", noise_seed=1).fit(data) for data in (ratings, plain)
+    ]
+    np.testing.assert_array_equal(models[0].items, models[1].items)

@@ -1,0 +1,219 @@
+"""Folding in, recommending, predicting and comparing items, against plain NumPy."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import apportion as ap
+from apportion.privacy import Ledger, PrivacyTarget
+from apportion.recommend import ItemModel, Recommender, UserStep
+
+ITEMS, FACTORS = 9, 3
+REPORT = ap.PrivacyReport(ledger=Ledger(PrivacyTarget(math.inf, 1e-5)))
+EXPLICIT = UserStep("explicit", 0.3, 0.5, mean=3.0, rating_range=(1.0, 5.0))
+IMPLICIT = UserStep("implicit", 0.3, 0.5, unobserved_weight=0.2, centring="none")
+
+
+def recommender(step: UserStep, ids: Any = None, counts: Any = None) -> Recommender:
+    items = np.random.default_rng(0).normal(size=(ITEMS, FACTORS)).astype(np.float32)
+    item_ids = np.arange(ITEMS) * 10 if ids is None else np.array(ids, dtype=object)
+    return Recommender(ItemModel(items, item_ids, counts, None, step, REPORT))
+
+
+def solve(model: Recommender, places: list[int], y: Any) -> Any:
+    step, items = model.released.user_step, model.items.astype(float)
+    own = items[places]
+    A = own.T @ own + step.unobserved_weight * items.T @ items
+    A += step.regularization * len(places) ** step.exponent * np.eye(FACTORS)
+    return np.linalg.solve(A, own.T @ np.asarray(y, dtype=float))
+
+
+class TestOneUser:
+    def test_implicit(self) -> None:
+        model = recommender(IMPLICIT)
+        expected = solve(model, [1, 4], [1, 1])
+        np.testing.assert_allclose(model.fold_in([10, 40]), expected)
+        np.testing.assert_allclose(model.fold_in({10: 5.0, 40: 1.0}), expected)
+        scores = model.items.astype(float) @ expected
+        np.testing.assert_allclose(model.predict([40, 10], [0, 80]), scores[[0, 8]])
+        ids, best = model.recommend([10, 40], k=4)
+        order = [place for place in np.argsort(-scores) if place not in (1, 4)][:4]
+        assert ids.tolist() == [10 * place for place in order]
+        np.testing.assert_allclose(best, scores[order], rtol=1e-5)
+
+    def test_explicit(self) -> None:
+        model = recommender(EXPLICIT)
+        history = {10: 5.0, 40: 2.0, 70: 2.0}
+        vector = solve(model, [1, 4, 7], [2, -1, -1])
+        np.testing.assert_allclose(model.fold_in(history), vector)
+        expected = np.clip(3 + model.items.astype(float) @ vector, 1, 5)
+        np.testing.assert_allclose(model.predict(history, model.item_ids), expected)
+
+    def test_one_mean_for_all(self) -> None:
+        model = recommender(replace(EXPLICIT, centring="global", mean=3.5))
+        np.testing.assert_allclose(model.fold_in({10: 5.0}), solve(model, [1], [1.5]))
+
+    def test_history_may_be_recommended_if_wanted(self) -> None:
+        model = recommender(IMPLICIT)
+        assert set(model.recommend([10], k=ITEMS, exclude=False)[0]) == set(model.item_ids)
+        assert set(model.recommend([10], k=100)[0]) == set(model.item_ids) - {10}
+
+    def test_items_named_twice_count_once(self) -> None:
+        model = recommender(IMPLICIT)
+        np.testing.assert_array_equal(model.fold_in([10, 10, 40]), model.fold_in([40, 10]))
+
+    def test_unknown_items(self) -> None:
+        model = recommender(EXPLICIT)
+        with pytest.raises(ap.DataError, match="history: row 1 is not in the model's catalogue"):
+            model.recommend({10: 5.0, 11: 3.0})
+        with pytest.raises(ap.DataError, match="strings or both hold whole numbers"):
+            model.recommend({"10": 5.0})
+        with pytest.raises(ap.DataError, match="items: row 0"):
+            model.predict({10: 5.0}, [12])
+        # An unknown item says nothing about taste, but its rating belongs to the user's mean.
+        vector = model.fold_in({10: 5.0, 11: 3.0}, unknown="ignore")
+        np.testing.assert_allclose(vector, solve(model, [1], [1.0]))
+
+    def test_no_history(self) -> None:
+        model = recommender(EXPLICIT)
+        np.testing.assert_allclose(model.predict({}, [0, 10]), [3.0, 3.0])
+        assert len(model.recommend({}, k=3)[0]) == 3
+
+    def test_newcomers_get_what_is_popular(self) -> None:
+        counts = np.array([1, 9, 3, 4, 2, 8, 1, 1, 1], dtype=float)
+        model = recommender(IMPLICIT, counts=counts)
+        ids, scores = model.recommend([], k=3)
+        assert ids.tolist() == [10, 50, 30]
+        np.testing.assert_array_equal(scores, 0.0)
+
+    def test_ratings_are_needed_and_checked(self) -> None:
+        model = recommender(EXPLICIT)
+        with pytest.raises(ap.DataError, match="trained on ratings"):
+            model.recommend([10, 20])
+        for wrong in (0.5, 6.0, math.nan, "5", None):
+            with pytest.raises(ap.ParameterError, match="a rating"):
+                model.fold_in({10: wrong})
+
+    def test_wrong_arguments(self) -> None:
+        model = recommender(IMPLICIT)
+        with pytest.raises(ap.ParameterError, match="k must be"):
+            model.recommend([10], k=0)
+        with pytest.raises(ap.ParameterError, match="unknown must be"):
+            model.recommend([10], unknown="drop")
+        with pytest.raises(ap.DataError, match="history must be a list"):
+            model.recommend(10)
+
+    def test_string_ids(self) -> None:
+        model = recommender(IMPLICIT, ids=[f"item {place}" for place in range(ITEMS)])
+        ids, _ = model.recommend(["item 3"], k=2)
+        assert all(isinstance(value, str) for value in ids)
+        with pytest.raises(ap.DataError, match="history"):
+            model.recommend("item 3")
+
+
+class TestManyUsers:
+    def data(self) -> ap.Interactions:
+        user = ["ann", "ann", "bob", "bob", "cy", "dee"]
+        item = [10, 40, 40, 999, 999, 0]
+        return ap.Interactions(
+            user, item, [5, 2, 4, 1, 2, 3], items=[0, 10, 40, 50, 999], rating_range=(1, 5)
+        )
+
+    @pytest.mark.parametrize("step", [EXPLICIT, IMPLICIT], ids=["explicit", "implicit"])
+    def test_same_as_one_by_one(self, step: UserStep) -> None:
+        model, data = recommender(step), self.data()
+        vectors = model.fold_in_many(data)
+        table = model.recommend_many(data, k=5)
+        predictions = model.predict_many(data, data)
+        for user, name in enumerate(data.user_ids):
+            rows = slice(data.by_user.start[user], data.by_user.start[user + 1])
+            assert data.by_user.rating is not None
+            ids, ratings = data.item_ids[data.by_user.other[rows]], data.by_user.rating[rows]
+            history = dict(zip(ids.tolist(), ratings.tolist(), strict=True))
+            np.testing.assert_allclose(vectors[user], model.fold_in(history, unknown="ignore"))
+            best, scores = model.recommend(history, k=5, unknown="ignore")
+            own = table.filter(table["user"] == name)
+            assert own["item"].to_list() == best.tolist()
+            assert own["rank"].to_list() == [1, 2, 3, 4, 5]
+            np.testing.assert_allclose(own["score"], scores, rtol=1e-6)
+            known = [key for key in history if key in model.item_ids]
+            expected = model.predict(history, known, unknown="ignore") if known else []
+            np.testing.assert_allclose(predictions[rows][np.isin(ids, known)], expected)
+
+    def test_unknown_item_is_predicted_as_the_mean(self) -> None:
+        model, data = recommender(EXPLICIT), self.data()
+        unknown = data.item_ids[data.by_user.other] == 999
+        means = {"bob": 2.5, "cy": 2.0}
+        expected = [means[data.user_ids[user]] for user in data.user_of_row[unknown]]
+        np.testing.assert_allclose(model.predict_many(data, data)[unknown], expected)
+
+    def test_blocks(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from apportion.recommend import recommender as module
+
+        model, data = recommender(IMPLICIT), self.data()
+        whole = model.recommend_many(data, k=3)
+        monkeypatch.setattr(module, "_BLOCK_BYTES", 1)
+        assert len(list(model.recommend_blocks(data, 3))) == data.users
+        assert whole.equals(model.recommend_many(data, k=3))
+        some = [block[0].tolist() for block in model.recommend_blocks(data, 3, users=[2, 0])]
+        assert some == [[2], [0]]
+
+    def test_lists_end_where_the_catalogue_does(self) -> None:
+        model = recommender(IMPLICIT)
+        data = ap.Interactions([1] * 7 + [2], [*range(0, 70, 10), 0], items=model.item_ids)
+        table = model.recommend_many(data, k=8)
+        assert table.group_by("user", maintain_order=True).len()["len"].to_list() == [2, 8]
+        assert table["score"].is_finite().all()
+
+    def test_wrong_arguments(self) -> None:
+        model, data = recommender(EXPLICIT), self.data()
+        with pytest.raises(ap.ParameterError, match="users must be numbers"):
+            model.recommend_blocks(data, 3, users=[True, False])
+        with pytest.raises(ap.ParameterError, match="users must be numbers"):
+            model.recommend_blocks(data, 3, users=[99])
+        with pytest.raises(ap.ParameterError, match="k must be"):
+            model.recommend_blocks(data, 0)
+        with pytest.raises(ap.DataError, match="Interactions"):
+            model.fold_in_many([[10]])
+        with pytest.raises(ap.DataError, match="same users"):
+            model.predict_many(data, ap.Interactions(["z"], [10], [3.0], items=[10]))
+        with pytest.raises(ap.DataError, match="trained on ratings"):
+            model.fold_in_many(ap.Interactions(["z"], [10], items=[10]))
+        with pytest.raises(ap.DataError, match="by strings or by numbers"):
+            model.fold_in_many(ap.Interactions(["z"], ["10"], [3.0], items=["10"]))
+
+    def test_nobody(self) -> None:
+        model = recommender(IMPLICIT)
+        nobody = ap.Interactions([], [], items=model.item_ids)
+        assert len(model.recommend_many(nobody)) == 0
+        assert model.fold_in_many(nobody).shape == (0, FACTORS)
+
+
+class TestSimilarItems:
+    @pytest.mark.parametrize("by", ["dot", "cosine"])
+    def test_one_and_many(self, by: Any) -> None:
+        model = recommender(IMPLICIT)
+        factors = model.items.astype(float)
+        if by == "cosine":
+            factors /= np.linalg.norm(factors, axis=1, keepdims=True)
+        similar = factors @ factors.T
+        np.fill_diagonal(similar, -np.inf)
+        ids, scores = model.similar_items([20, 50], k=4, by=by)
+        for row, place in enumerate((2, 5)):
+            order = np.argsort(-similar[place])[:4]
+            assert ids[row].tolist() == (10 * order).tolist()
+            np.testing.assert_allclose(scores[row], similar[place][order], rtol=1e-5)
+            assert model.similar_items(10 * place, k=4, by=by)[0].tolist() == ids[row].tolist()
+
+    def test_wrong_arguments(self) -> None:
+        model = recommender(IMPLICIT)
+        with pytest.raises(ap.DataError, match="item: row 0 is not in the model's catalogue"):
+            model.similar_items(5)
+        with pytest.raises(ap.ParameterError, match="by must be"):
+            model.similar_items(10, by="l2")
+        with pytest.raises(ap.DataError, match="need an item"):
+            model.similar_items([])
+        assert len(model.similar_items(10, k=100)[0]) == ITEMS - 1

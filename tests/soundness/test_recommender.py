@@ -1,0 +1,255 @@
+"""The whole of a recommender's training, with and without a worst-case user.
+
+Every release of a training is compared on two neighbouring data sets (see ``harness``), for both solvers,
+both kinds of feedback, all allocations, all ways of centring and of choosing the catalogue. Then faults
+are planted, each of which must be noticed.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import apportion as ap
+from apportion.engine import CpuEngine
+from apportion.privacy import UserBound, UserWeights
+from apportion.recommend import factorization
+from apportion.recommend.recommender import UserStep
+from tests.soundness.harness import VICTIM, Change, check, notices
+
+ITEMS, RANGE = 15, (1.0, 5.0)
+
+ALLOCATIONS: list[ap.Allocation] = [
+    ap.AdaptiveWeights(0.25),
+    ap.AdaptiveWeights(1.0, counts=ap.PrivateCounts(cap=4, method="sample", floor=0.0)),
+    ap.AdaptiveWeights(0.5, mode="clip", users=40, concentration=0.1),
+    ap.UniformWeights(),
+    ap.UniformSampling(3),
+    ap.TailSampling(3),
+]
+
+
+def population(seed: int = 0) -> tuple[Any, Any, Any]:
+    """Forty ordinary users of items 0 to ITEMS - 2: nobody has the last one."""
+    rng = np.random.default_rng(seed)
+    user, item = np.nonzero(rng.random((40, ITEMS - 1)) < np.linspace(0.8, 0.1, ITEMS - 1))
+    return 2 * user, item, rng.integers(1, 6, len(user)).astype(float)
+
+
+def worst_users() -> dict[str, tuple[Any, Any]]:
+    """Items and ratings of users who try to change as much as they can."""
+    every = np.arange(ITEMS)
+    return {
+        "everything at the top": (every, np.full(ITEMS, 5.0)),
+        "everything at the bottom": (every, np.full(ITEMS, 1.0)),
+        "extremes in turn": (every, np.where(every % 2, 5.0, 1.0)),
+        "alone with an item": (np.array([ITEMS - 1]), np.array([5.0])),
+        "alone with an item, and another": (np.array([0, ITEMS - 1]), np.array([1.0, 5.0])),
+        "each row a hundred times": (np.repeat(every, 100), np.tile([1.0, 5.0], 50 * ITEMS)),
+        "ordinary": (np.array([1, 4, 6]), np.array([4.0, 2.0, 5.0])),
+    }
+
+
+def neighbours(extra: tuple[Any, Any], **settings: Any) -> tuple[ap.Interactions, ap.Interactions]:
+    """The population with one more user, and without it."""
+    user, item, rating = population()
+    settings = {"items": ITEMS, "rating_range": RANGE, **settings}
+    order = np.random.default_rng(5).permutation(len(user) + len(extra[0]))
+    with_user = ap.Interactions(
+        np.concatenate([user, np.full(len(extra[0]), VICTIM)])[order],
+        np.concatenate([item, extra[0]])[order],
+        np.concatenate([rating, extra[1]])[order],
+        **settings,
+    )
+    return with_user, ap.Interactions(user, item, rating, **settings)
+
+
+def training(**settings: Any) -> Any:
+    def fit(data: ap.Interactions) -> ap.MatrixFactorization:
+        given = {"factors": 3, "sweeps": 2, "epsilon": 2.0, "steps": 3, "feature_bound": 0.3}
+        return ap.MatrixFactorization(**{**given, "noise_seed": 1, **settings}).fit(data)
+
+    return fit
+
+
+def ratios(changes: list[Change]) -> dict[str, float]:
+    return {change.name: change.ratio for change in changes}
+
+
+@pytest.mark.parametrize("extra", worst_users().values(), ids=worst_users().keys())
+@pytest.mark.parametrize("solver", ["ssp", "descent"])
+@pytest.mark.parametrize("feedback", ["explicit", "implicit"])
+def test_adding_a_worst_case_user(extra: tuple[Any, Any], solver: str, feedback: str) -> None:
+    with_user, without = neighbours(extra)
+    fit = training(solver=solver, feedback=feedback)
+    check(fit, with_user, without)
+    check(fit, without, with_user)
+
+
+@pytest.mark.parametrize("allocation", ALLOCATIONS, ids=repr)
+@pytest.mark.parametrize("name", ["everything at the top", "alone with an item, and another"])
+@pytest.mark.parametrize("feedback", ["explicit", "implicit"])
+def test_every_allocation(allocation: ap.Allocation, name: str, feedback: str) -> None:
+    check(training(allocation=allocation, feedback=feedback), *neighbours(worst_users()[name]))
+
+
+@pytest.mark.parametrize("extra", worst_users().values(), ids=worst_users().keys())
+@pytest.mark.parametrize("centring", ["user", "global", "none"])
+def test_every_way_of_centring(extra: tuple[Any, Any], centring: str) -> None:
+    check(training(centring=centring), *neighbours(extra))
+
+
+@pytest.mark.parametrize("extra", worst_users().values(), ids=worst_users().keys())
+@pytest.mark.parametrize("cap", [2, 50])
+def test_a_private_catalogue(extra: tuple[Any, Any], cap: int) -> None:
+    # The items come from the data here: in one of the two data sets the last one does not exist.
+    catalogue = ap.PrivateCatalogue(share=0.5, cap=cap)
+    fit = training(catalogue=catalogue, epsilon=50.0, feedback="implicit")
+    with_user, without = neighbours(extra, items=None)
+    check(fit, with_user, without)
+    check(fit, without, with_user)
+
+
+@pytest.mark.parametrize("size", [1e38, 1e-38])
+@pytest.mark.parametrize("solver", ["ssp", "descent"])
+def test_ratings_without_a_range(size: float, solver: str) -> None:
+    # Nothing is known about the ratings but the bound they are clipped to; no number may stop it.
+    extra = (np.arange(ITEMS), size * np.where(np.arange(ITEMS) % 2, 3.0, -3.0))
+    with_user, without = neighbours(extra, rating_range=None)
+    check(training(label_bound=1.0, regularization=0.0, solver=solver), with_user, without)
+
+
+def test_a_vector_beyond_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    def overflowing(self: Any, start: Any, *rest: Any) -> Any:
+        return np.full((len(start) - 1, 3), np.nan)
+
+    monkeypatch.setattr(CpuEngine, "solve_users", overflowing)
+    model = training()(neighbours(worst_users()["ordinary"])[0])
+    assert np.isfinite(model.items).all()
+
+
+@pytest.mark.parametrize("extra", worst_users().values(), ids=worst_users().keys())
+def test_the_most_frequent_items(extra: tuple[Any, Any]) -> None:
+    check(training(catalogue=ap.MostFrequent(0.4)), *neighbours(extra))
+
+
+def test_the_bounds_are_reached() -> None:
+    # A sensitivity far above what a user can do would waste accuracy.
+    for settings in ({"regularization": 1e-3}, {"regularization": 1e-3, "feedback": "implicit"}):
+        extra = worst_users()["extremes in turn"]
+        found = ratios(check(training(**settings), *neighbours(extra)))
+        assert found["weights"] > 0.999999
+        assert found["sweep 2.A"] > 0.999
+    assert found["sweep 2 gramian"] > 0.999
+    assert found["sweep 2.b"] > 0.999
+    alone = ratios(
+        check(training(centring="global"), *neighbours(worst_users()["everything at the top"]))
+    )
+    assert alone["mean"] > 0.999999
+
+
+class TestPlantedFaults:
+    """Each of these must be noticed."""
+
+    @staticmethod
+    def caught(name: str, **settings: Any) -> bool:
+        return notices(training(**settings), *neighbours(worst_users()[name]))
+
+    def test_nothing_planted(self) -> None:
+        assert not self.caught("extremes in turn")
+        assert not self.caught("extremes in turn", feedback="implicit", solver="descent")
+
+    def test_user_vectors_not_clipped(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(factorization, "clip_rows", lambda rows, bound: rows)
+        assert self.caught("extremes in turn", regularization=1e-3)
+        assert self.caught("extremes in turn", regularization=1e-3, feedback="implicit")
+
+    def test_ratings_not_clipped(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(factorization, "clip_values", lambda values, bound: values)
+        assert self.caught("extremes in turn", regularization=1e-3, label_bound=0.5)
+
+    def test_one_mean_of_all_ratings(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def everybody(self: UserStep, start: Any, rating: Any) -> Any:
+            return np.full(len(start) - 1, rating.mean())
+
+        monkeypatch.setattr(UserStep, "means", everybody)
+        assert self.caught("everything at the top")
+
+    def test_global_sum_over_ratings(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        # As in the released code: a user of k ratings adds k of them, at the sensitivity of few.
+        def means(self: UserStep, start: Any, rating: Any) -> Any:
+            return np.add.reduceat(np.append(rating.astype(float), 0.0), start[:-1])
+
+        monkeypatch.setattr(UserStep, "means", means)
+        monkeypatch.setattr(np, "clip", lambda values, low, high: values)
+        assert self.caught("everything at the top", centring="global")
+
+    def test_exact_counts_in_the_regulariser(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        real = ap.AdaptiveWeights.typical_weights
+        exact: dict[str, Any] = {}
+        allocate = ap.Allocation.allocate
+
+        def spying(self: Any, graph: Any, curator: Any, known: Any = None) -> Any:
+            exact["sizes"] = graph.task_sizes() + 1.0
+            return allocate(self, graph, curator, known)
+
+        def leaking(self: Any, sizes: Any, sums: Any) -> Any:
+            return real(self, sizes, sums)[0], exact["sizes"]
+
+        monkeypatch.setattr(ap.Allocation, "allocate", spying)
+        monkeypatch.setattr(ap.AdaptiveWeights, "typical_weights", leaking)
+        assert self.caught("ordinary")
+
+    def test_gramian_not_released(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(
+            factorization._ItemStep, "_gramian", lambda self, name, vectors: vectors.T @ vectors
+        )
+        assert self.caught("ordinary", feedback="implicit")
+
+    def test_weights_of_a_user_above_its_budget(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(
+            UserWeights,
+            "normalised",
+            lambda user, task, raw: UserWeights(user, task, np.ones(len(raw)), bounded=False),
+        )
+        monkeypatch.setattr(
+            UserWeights, "bound", lambda self, norm, because: UserBound(norm, because)
+        )
+        monkeypatch.setattr(UserWeights, "bounded", True)
+        with pytest.raises((AssertionError, ap.ReleaseError)):
+            check(training(), *neighbours(worst_users()["everything at the top"]))
+
+    def test_first_items_from_the_data(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        first = factorization.MatrixFactorization._first_items
+        users: dict[str, int] = {}
+        checked = factorization.MatrixFactorization._check_data
+
+        def spying(self: Any, data: ap.Interactions) -> None:
+            users["number"] = data.users
+            checked(self, data)
+
+        def leaking(self: Any, items: int) -> Any:
+            return first(self, items) / math.sqrt(users["number"])
+
+        monkeypatch.setattr(factorization.MatrixFactorization, "_check_data", spying)
+        monkeypatch.setattr(factorization.MatrixFactorization, "_first_items", leaking)
+        assert self.caught("ordinary")
+
+    def test_catalogue_of_the_data(self) -> None:
+        # Without a public list, and none chosen privately, the items that exist give a user away.
+        with pytest.raises(ap.DataError, match="must be public"):
+            training()(neighbours(worst_users()["ordinary"], items=None)[0])
+
+    def test_too_many_items_counted_for_the_catalogue(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from apportion.data import Graph
+
+        monkeypatch.setattr(
+            Graph, "sample", lambda self, at_most, key: np.ones(len(self.user), dtype=bool)
+        )
+        catalogue = ap.PrivateCatalogue(share=0.5, cap=2)
+        fit = training(catalogue=catalogue, epsilon=50.0, feedback="implicit")
+        extra = worst_users()["everything at the top"]
+        assert notices(fit, *neighbours(extra, items=None))
