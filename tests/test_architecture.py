@@ -17,7 +17,7 @@ ROOMS = {
     "allocation": {"allocation", "data", "privacy"},
     "engine": {"engine"},
     "tasks": {"tasks", "engine", "allocation", "data", "privacy"},
-    "studies": {"studies", "tasks", "allocation", "data", "privacy"},
+    "studies": {"studies", "recommend", "tasks", "allocation", "data", "privacy"},
     "recommend": {"recommend", "tasks", "engine", "allocation", "data", "privacy", "version"},
     "cli": {"cli", "recommend", "allocation", "data", "studies", "privacy.errors", "version"},
 }
@@ -70,6 +70,5 @@ def test_noise_is_drawn_in_one_place_and_added_in_one_other(path: Path) -> None:
         if random or (
             isinstance(node, ast.Import | ast.ImportFrom) and "random" in ast.unparse(node)
         ):
-            assert place in {"privacy/noise.py", "data/simulate.py", "studies/jester.py"}, (
-                ast.unparse(node)
-            )
+            harmless = {"data/simulate.py", "studies/jester.py", "recommend/factorization.py"}
+            assert place in {"privacy/noise.py", *harmless}, ast.unparse(node)

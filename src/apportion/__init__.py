@@ -1,10 +1,11 @@
 """Apportion: user-level differentially private multi-task learning and recommendation.
 
 >>> import apportion as ap
->>> data = ap.simulate_tasks(users=2000, tasks=20, tasks_per_user=5)
->>> model = ap.MultiTaskRidge(epsilon=1.0, delta=1e-5).fit(data)
+>>> data = ap.simulate_interactions(users=500, items=40, rows=8000)
+>>> model = ap.MatrixFactorization(factors=4, epsilon=1.0, delta=1e-5).fit(data)
 >>> model.privacy.private
 True
+>>> items, scores = model.recommend({3: 5.0, 7: 1.0}, k=5)
 """
 
 from apportion.allocation import (
@@ -38,6 +39,7 @@ from apportion.recommend import (
     MostFrequent,
     PrivateCatalogue,
     Recommender,
+    load,
 )
 from apportion.tasks import Loss, MultiTaskClassifier, MultiTaskDescent, MultiTaskRidge
 from apportion.version import __version__
@@ -72,6 +74,7 @@ __all__ = [
     "__version__",
     "delta_from_epsilon",
     "epsilon_from_mu",
+    "load",
     "mu_from_epsilon",
     "simulate_interactions",
     "simulate_tasks",

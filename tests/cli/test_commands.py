@@ -44,9 +44,9 @@ def test_demo(tmp_path: Path) -> None:
     for piece in (
         "uniform",
         "adaptive",
-        "smallest (tail)",
+        "rarest (tail)",
         "epsilon = 1 at delta = 1e-05",
-        "statistics.A",
+        "sweep 3",
     ):
         assert piece in result.stdout
     folder = tmp_path / "apportion-results" / "demo"

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from rich.progress import Progress
 from typer.testing import CliRunner
 
 from apportion.cli import app
@@ -160,6 +161,18 @@ def test_a_folder_of_parquet_files(here: Path, tmp_path: Path) -> None:
     assert len(load(tmp_path / "m").item_ids) == 40
 
 
+def test_title_files(here: Path, tmp_path: Path) -> None:
+    rows = [(1.0, "1917"), (2.0, None), (None, "none"), (99.0, "unknown")]
+    pl.DataFrame(rows, schema=["item", "title"], orient="row").write_parquet(tmp_path / "t.pq")
+    run(
+        "fit", here / "events.parquet", "--implicit", "--items", "public", "--titles",
+        tmp_path / "t.pq", "--out", tmp_path / "m", *QUICK,
+    )  # fmt: skip
+    titles = load(tmp_path / "m").released.titles
+    assert titles is not None
+    assert titles.tolist()[:4] == ["", "1917", "", ""]
+
+
 def archive(path: Path) -> Path:
     """An archive like that of ml-1m."""
     rows = interactions().with_columns(pl.col("rating").round().cast(pl.Int64)).rows()
@@ -224,6 +237,21 @@ def test_a_model_is_replaced_only_when_asked(here: Path, tmp_path: Path) -> None
     assert (tmp_path / "m" / "items.safetensors").read_bytes() == before
     run(*arguments, "--out", tmp_path / "m", "--overwrite")
     assert (tmp_path / "m" / "items.safetensors").read_bytes() != before
+
+
+def test_a_trained_model_is_saved_even_if_nothing_can_be_printed_any_more(
+    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(self: Progress) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(Progress, "stop", broken)
+    with pytest.raises(BrokenPipeError):
+        run(
+            "fit", here / "events.parquet", "--implicit", "--items", "public", "--out",
+            tmp_path / "m", *QUICK,
+        )  # fmt: skip
+    load(tmp_path / "m")
 
 
 @pytest.mark.parametrize("trouble", ["foreign", "file", "titles"])

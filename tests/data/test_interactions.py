@@ -190,7 +190,7 @@ def test_ids_in_csv_files_are_not_merged(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("user,item,rating\n7,1,1\n007,1,2\n+7,1,3\n")
     data = Interactions.from_path(path, items=[1])
-    assert data.user_ids.tolist() == ["7", "007", "+7"]
+    assert data.user_ids.tolist() == ["+7", "007", "7"]
     assert data.item_ids.tolist() == [1]
 
 

@@ -14,7 +14,7 @@ import pytest
 import apportion as ap
 from apportion.engine import CpuEngine
 from apportion.privacy import UserBound, UserWeights
-from apportion.recommend import factorization
+from apportion.recommend import factorization, item_step
 from apportion.recommend.recommender import UserStep
 from tests.soundness.harness import VICTIM, Change, check, notices
 
@@ -161,12 +161,12 @@ class TestPlantedFaults:
         assert not self.caught("extremes in turn", feedback="implicit", solver="descent")
 
     def test_user_vectors_not_clipped(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(factorization, "clip_rows", lambda rows, bound: rows)
+        monkeypatch.setattr(item_step, "clip_rows", lambda rows, bound: rows)
         assert self.caught("extremes in turn", regularization=1e-3)
         assert self.caught("extremes in turn", regularization=1e-3, feedback="implicit")
 
     def test_ratings_not_clipped(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(factorization, "clip_values", lambda values, bound: values)
+        monkeypatch.setattr(item_step, "clip_values", lambda values, bound: values)
         assert self.caught("extremes in turn", regularization=1e-3, label_bound=0.5)
 
     def test_one_mean_of_all_ratings(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,7 +203,7 @@ class TestPlantedFaults:
 
     def test_gramian_not_released(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(
-            factorization._ItemStep, "_gramian", lambda self, name, vectors: vectors.T @ vectors
+            item_step.ItemStep, "_gramian", lambda self, name, vectors: vectors.T @ vectors
         )
         assert self.caught("ordinary", feedback="implicit")
 

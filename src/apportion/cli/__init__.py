@@ -77,7 +77,7 @@ def _interrupt(number: int, frame: object) -> NoReturn:
 
 
 def _say(message: str) -> None:
-    Console(stderr=True).print(message, highlight=False)
+    Console(stderr=True).print(message, highlight=False, soft_wrap=True)
 
 
 def _describe(error: Exception) -> str:

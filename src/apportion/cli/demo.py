@@ -19,10 +19,10 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the picture and the report.")] = RESULTS
     / "demo",
 ) -> None:
-    """Train privately on simulated data with uniform and with adaptive budgets, side by side.
+    """Train two private recommenders on simulated ratings: uniform and adaptive budgets, side by side.
 
-    A hundred regression tasks, ten thousand users, one model per task. Both runs have the same epsilon;
-    the adaptive one also pays for its private task counts out of it.
+    Forty thousand users, five hundred items of very different popularity, two million ratings. Both
+    models have the same epsilon, out of which they also pay for their private item counts.
 
     [bold]Examples[/bold]
 
@@ -31,7 +31,7 @@ def demo(
       apportion demo --epsilon 0.5 --out /tmp/demo
     """
     console = Console()
-    with console.status("training 2 x 100 private models (the first run compiles its loops) ..."):
+    with console.status("training two recommenders (the first run compiles its loops) ..."):
         # Imported here so that `apportion --help` answers at once.
         from apportion.data.files import check_folder
         from apportion.studies import demo as study
@@ -53,20 +53,19 @@ def _table(result: "DemoResult") -> Table:
         title=f"test RMSE at epsilon = {result.report.ledger.target.epsilon:g} (lower is better)",
         title_justify="left",
     )
-    table.add_column("tasks")
-    table.add_column("users a task", justify="right")
-    for name in result.by_size:
+    table.add_column("items")
+    table.add_column("users an item", justify="right")
+    for name in result.errors:
         table.add_column(name, justify="right")
     table.add_column("change", justify="right")
-    names = ["smallest (tail)", "second fifth", "third fifth", "fourth fifth", "largest (head)"]
-    for name, size, uniform, adaptive in zip(
-        names, result.bucket_sizes, *result.by_size.values(), strict=True
-    ):
+    names = ["rarest (tail)", "second fifth", "third fifth", "fourth fifth", "popular (head)"]
+    buckets = [errors.rmse_by_bucket for errors in result.errors.values()]
+    for name, size, uniform, adaptive in zip(names, result.bucket_sizes, *buckets, strict=True):
         table.add_row(
             name, f"{size:,.0f}", f"{uniform:.3f}", f"{adaptive:.3f}", _change(uniform, adaptive)
         )
     table.add_section()
-    uniform, adaptive = result.overall.values()
+    uniform, adaptive = (errors.rmse for errors in result.errors.values())
     table.add_row("all", "", f"{uniform:.3f}", f"{adaptive:.3f}", _change(uniform, adaptive))
     return table
 

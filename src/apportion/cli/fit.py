@@ -237,7 +237,7 @@ def fit(
     with progress_bar(console) as progress:
         task = progress.add_task("training", total=sweeps)
         model.fit(interactions, on_sweep=lambda done, _: progress.update(task, completed=done))
-    model.save(out, named)  # before anything else can fail: the budget is spent
+        model.save(out, named)  # before anything is printed: that can fail, and the budget is spent
     console.print(model.privacy)
     console.print(f"saved {out}", highlight=False, soft_wrap=True)
 

@@ -227,7 +227,9 @@ def read_title_file(path: Path, like: "NDArray[Any]") -> dict[Any, str]:
     import polars as pl
 
     from apportion.data.files import read_columns
+    from apportion.data.ids import read_ids
 
-    frame = read_columns(path, ["item", "title"], [])
+    frame = read_columns(path, ["item", "title"], []).drop_nulls("item")
+    ids = read_ids("item", ids_like(frame["item"], like, path))
     titles = frame["title"].cast(pl.String).fill_null("")
-    return dict(zip(ids_like(frame["item"], like, path).to_list(), titles.to_list(), strict=True))
+    return dict(zip(ids.tolist(), titles.to_list(), strict=True))

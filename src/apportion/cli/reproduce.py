@@ -8,8 +8,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from apportion.cli import reproduce_recommender
 from apportion.cli.demo import RESULTS
 from apportion.cli.progress import progress_bar
+from apportion.cli.reproduce_recommender import print_paths
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +32,10 @@ app = typer.Typer(
 @app.callback()
 def _group() -> None:
     """Run the paper's experiments: a table and figures each."""
+
+
+for _command in reproduce_recommender.COMMANDS:
+    app.command(_command.__name__)(_command)
 
 
 @app.command("synthetic")
@@ -78,7 +84,7 @@ def synthetic(
     paths = study.write(rows, settings, out)
     for table in _tables(study.summarise(rows)):
         console.print(table)
-    _print_paths(console, paths)
+    print_paths(console, paths)
 
 
 @app.command("jester")
@@ -114,7 +120,7 @@ def jester(
         rows = settings.run(on_fit=lambda: progress.advance(models))
     paths = study.write(rows, out)
     console.print(_jester_table(rows))
-    _print_paths(console, paths)
+    print_paths(console, paths)
 
 
 def _jester_table(rows: "Sequence[dict[str, Any]]") -> Table:
@@ -135,11 +141,6 @@ def _jester_table(rows: "Sequence[dict[str, Any]]") -> Table:
         numbers = [f"{mean_and_error(rows, column, **where)[0]:.3f}" for column in columns]
         table.add_row(f"{key[0]:g}", f"{key[1]}, {key[2]}", *numbers)
     return table
-
-
-def _print_paths(console: Console, paths: "Sequence[Path]") -> None:
-    for path in paths:
-        console.print(f"wrote {path}", highlight=False, soft_wrap=True)
 
 
 def _tables(summary: "Sequence[dict[str, Any]]") -> list[Table]:

@@ -2,6 +2,7 @@
 
 from apportion.recommend.catalogue import MostFrequent, PrivateCatalogue
 from apportion.recommend.factorization import MatrixFactorization
+from apportion.recommend.files import load
 from apportion.recommend.recommender import ItemModel, Recommender, UserStep
 
 __all__ = [
@@ -11,4 +12,5 @@ __all__ = [
     "PrivateCatalogue",
     "Recommender",
     "UserStep",
+    "load",
 ]

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -10,31 +10,15 @@ from numpy.typing import NDArray
 
 from apportion.allocation import AdaptiveWeights, Allocation, UniformWeights
 from apportion.data import Interactions
-from apportion.engine import CpuEngine, TaskRows, UserRows
-from apportion.privacy import (
-    Curator,
-    Part,
-    PrivacyTarget,
-    UserBound,
-    UserWeights,
-    clip_rows,
-    clip_values,
-    pack,
-    unpack,
-)
+from apportion.privacy import Curator, PrivacyTarget, UserBound, UserWeights
 from apportion.privacy.bounds import check_bound
 from apportion.privacy.checks import number, whole
 from apportion.privacy.errors import DataError, ParameterError
 from apportion.recommend.catalogue import ItemCatalogue, find_catalogue
+from apportion.recommend.item_step import ItemSettings, ItemStep
 from apportion.recommend.plan import Plan, PlannedRelease
 from apportion.recommend.recommender import ItemModel, Recommender, UserStep
 from apportion.tasks.base import Estimator, make_curator, make_report
-from apportion.tasks.descent import Gradients, descend, open_gradients
-from apportion.tasks.exact import minimise_smooth
-from apportion.tasks.losses import find_loss
-from apportion.tasks.penalty import Penalty
-from apportion.tasks.ridge import open_statistics, solve_statistics
-from apportion.tasks.schedules import Adaptive
 
 Array = NDArray[np.float64]
 
@@ -155,6 +139,7 @@ class MatrixFactorization(Estimator, Recommender):
         """
         self._check_parameters()
         self._check_data(data)
+        settings = self._item_settings(data)
         plan = self.plan()
         curator = make_curator(plan.target, self.noise_seed)
         catalogue, allocation = self._catalogue, self._allocation
@@ -168,17 +153,18 @@ class MatrixFactorization(Estimator, Recommender):
 
         start, item = data.by_user.start, data.by_user.other
         labels = user_step.labels(start, data.by_user.rating, means)
-        item_step = _ItemStep(self, plan, curator, weights, labels, data)
         ridge = self._regularization * scale * counts**self._exponent
+        item_step = ItemStep(settings, plan, curator, weights, labels, data, ridge, scale)
         items = self._first_items(data.items)
-        for sweep in range(1, int(self.sweeps) + 1):
-            vectors = user_step.vectors(start, item, labels, items)
-            if weights.bounded:
-                vectors = clip_rows(vectors, self.feature_bound)
-            items = item_step(sweep, vectors, items, ridge, scale)
+        for sweep in range(1, settings.sweeps + 1):
+            items = item_step(sweep, user_step.vectors(start, item, labels, items), items)
             if on_sweep is not None:
-                on_sweep(sweep, int(self.sweeps))
-        public = {"catalogue": f"{catalogue!r}: {data.items} items", **self._public_parameters()}
+                on_sweep(sweep, settings.sweeps)
+        public = {
+            "catalogue": f"{catalogue!r}: {data.items} items",
+            "rating_range": data.rating_range,
+            **self._used_parameters(settings),
+        }
         self.released_ = ItemModel(
             items=items.astype(np.float32),
             item_ids=data.item_ids,
@@ -377,97 +363,43 @@ class MatrixFactorization(Estimator, Recommender):
         whole("seed", self.seed, at_least=0)
         _ = self._catalogue, self._allocation
 
-    def _public_parameters(self) -> dict[str, Any]:
-        used = {"regularization": self._regularization, "exponent": self._exponent}
-        return {**super()._public_parameters(), **used, "catalogue": repr(self._catalogue)}
-
-
-class _ItemStep:
-    """Fits the items to the users' vectors: the private half of a sweep."""
-
-    def __init__(
-        self,
-        model: MatrixFactorization,
-        plan: Plan,
-        curator: Curator,
-        weights: UserWeights,
-        labels: Array,
-        data: Interactions,
-    ) -> None:
-        self._model, self._plan, self._curator, self._weights = model, plan, curator, weights
-        self._label_bound = model._label_bound(data) if weights.bounded else 1.0
-        if weights.bounded:
-            labels = clip_values(labels, self._label_bound)
-        order: Any = TaskRows
-        if model.solver == "descent" and weights.bounded:
-            order = UserRows  # a user's whole gradient is clipped
-        self._users = data.users
-        # The features come later, anew in every sweep; a row's are those of its user.
-        none = np.zeros((0, int(model.factors)))
-        self._rows = order.sort(
-            none, weights.user, labels, weights.values, weights.user, weights.task, data.items
+    def _item_settings(self, data: Interactions) -> ItemSettings:
+        label_bound = self._label_bound(data) if math.isfinite(self.epsilon) else 1.0
+        bound = self.gradient_bound
+        return ItemSettings(
+            solver=self.solver,
+            sweeps=int(self.sweeps),
+            feature_bound=float(self.feature_bound),
+            label_bound=label_bound,
+            unobserved_weight=0.0 if self.feedback == "explicit" else float(self.unobserved_weight),
+            gram_share=float(self.gram_share),
+            noise_ridge=float(self.noise_ridge),
+            steps=int(self.steps),
+            gradient_bound=float(self.feature_bound) * label_bound / 4
+            if bound is None
+            else float(bound),
+            learning_rate=float(self.learning_rate),
         )
 
-    def __call__(
-        self, sweep: int, vectors: Array, items: Array, ridge: Array, scale: Array
-    ) -> Array:
-        """New factors of all items, [items, factors], given clipped user vectors [users, factors]."""
-        model, curator = self._model, self._curator
-        shared = None
-        if model.feedback == "implicit":
-            shared = self._gramian(f"sweep {sweep} gramian", vectors)
-        penalty = Penalty(ridge, float(model.unobserved_weight) * scale, shared)
-        rows = replace(self._rows, features=vectors)
-        name = f"sweep {sweep}"
-        if model.solver == "descent":
-            return self._descend(name, rows, items, penalty, self._mu(sweep, name))
-        mu = self._mu(sweep, f"{name}.A", f"{name}.b")
-        bounds = (float(model.feature_bound), self._label_bound)
-        release = open_statistics(
-            curator, name, self._weights, rows, *bounds, mu, float(model.gram_share)
-        )
-        return solve_statistics(rows, release, penalty, float(model.noise_ridge), CpuEngine())
-
-    def _mu(self, sweep: int, *names: str) -> float:
-        """As planned; the last sweep gets whatever is left, to the last digit."""
-        if sweep == self._model.sweeps:
-            return self._curator.ledger.affordable_mu()
-        return math.hypot(*(self._plan.mu(name) for name in names))
-
-    def _gramian(self, name: str, vectors: Array) -> Array:
-        """The sum of all users' v v', released, as a positive semi-definite matrix [factors, factors].
-
-        Sensitivity: a user adds v v', of Frobenius norm |v|^2 <= feature_bound^2.
-        """
-        bound = UserBound(math.inf, "not bounded: no privacy asked for")
-        if self._weights.bounded:
-            G = float(self._model.feature_bound)
-            bound = UserBound(G * G, "|v v'| <= feature_bound^2")
-        packed = pack((vectors.T @ vectors)[None])
-        part = Part("gramian", "sum of all users' v v'", bound, vectors.shape[1], symmetric=True)
-        release = self._curator.open(name, [part], 1, self._plan.mu(name))
-        noisy = unpack(release.feed(0, packed)[0], vectors.shape[1])[0]
-        values, basis = np.linalg.eigh(noisy)
-        return np.asarray((basis * np.maximum(values, 0.0)) @ basis.T)
-
-    def _descend(
-        self, name: str, rows: TaskRows | UserRows, items: Array, penalty: Penalty, mu: float
-    ) -> Array:
-        model, weights = self._model, self._weights
-        steps, loss, engine = int(model.steps), find_loss("squared"), CpuEngine()
-        if not weights.bounded:
-            open_gradients(self._curator, name, weights, items.shape, "row", 1.0, mu, steps)
-            sums = Gradients(rows, self._users, loss, math.inf, engine)
-            curvature = sums.largest_eigenvalues() + penalty.largest_eigenvalues()
-            return minimise_smooth(
-                lambda coef: sums(coef, None) + penalty.gradient(coef), items, curvature, steps
-            )
-        G, L = float(model.feature_bound), self._label_bound
-        bound = G * L / 4 if model.gradient_bound is None else float(model.gradient_bound)
-        radius = 2 * L / G
-        release = open_gradients(
-            self._curator, name, weights, items.shape, "user", bound, mu, steps
-        )
-        sums = Gradients(rows, self._users, loss, bound, engine)
-        schedule = Adaptive(float(model.learning_rate) * radius)
-        return descend(sums, release, items, schedule, penalty, radius=radius)
+    def _used_parameters(self, settings: ItemSettings) -> dict[str, Any]:
+        """What the model depends on, as it was used, for the privacy report."""
+        unused = {"catalogue"}
+        if self.solver == "ssp":
+            unused |= {"steps", "gradient_bound", "learning_rate"}
+        else:
+            unused |= {"gram_share", "noise_ridge"}
+        if self.feedback == "explicit":
+            unused |= {"unobserved_weight", "gramian_share"}
+        else:
+            unused |= {"centring", "label_bound"}
+        if self._centring != "global":
+            unused.add("mean_share")
+        own = self.user_regularization
+        used = {
+            **self._public_parameters(),
+            **asdict(settings),
+            "regularization": self._regularization,
+            "user_regularization": self._regularization if own is None else own,
+            "exponent": self._exponent,
+        }
+        return {name: value for name, value in used.items() if name not in unused}

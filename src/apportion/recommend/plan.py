@@ -51,9 +51,11 @@ class Plan:
         return "\n".join([self._title, *lines])
 
     def __rich__(self) -> "RenderableType":
+        from rich.console import Group
         from rich.table import Table
+        from rich.text import Text
 
-        table = Table(title=self._title, title_justify="left", box=None, padding=(0, 2, 0, 0))
+        table = Table(box=None, padding=(0, 2, 0, 0))
         table.add_column("release")
         table.add_column("what")
         table.add_column("budget", justify="right")
@@ -61,7 +63,7 @@ class Plan:
         for release in self.releases:
             noise = "none" if math.isinf(self.target.mu) else f"{1 / self.mu(release.name):.3g} x"
             table.add_row(release.name, release.what, f"{release.share:.1%}", noise)
-        return table
+        return Group(Text(self._title, style="bold"), table)
 
     @property
     def _title(self) -> str:

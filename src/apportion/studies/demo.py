@@ -1,76 +1,97 @@
-"""A small comparison for newcomers: uniform against adaptive budgets at the same epsilon."""
+"""A small comparison for newcomers: two recommenders of the same epsilon, by popularity."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from apportion.allocation import AdaptiveWeights, UniformWeights
-from apportion.data import simulate_tasks
+from apportion.data import simulate_interactions
 from apportion.data.buckets import task_buckets
 from apportion.privacy import PrivacyReport
-from apportion.studies.metrics import rmse, rmse_by_size
+from apportion.recommend import MatrixFactorization
+from apportion.recommend.metrics import RatingMetrics, rating_metrics
 from apportion.studies.output import STYLE
-from apportion.tasks import MultiTaskRidge
 
 BUCKETS = 5
-ALLOCATIONS = {"uniform": UniformWeights(), "adaptive": AdaptiveWeights.for_strongly_convex()}
+ALLOCATIONS = {"uniform": UniformWeights(), "adaptive": AdaptiveWeights(0.5)}
 
 
 @dataclass(frozen=True)
 class DemoResult:
-    """Errors of each allocation: overall, and by task size from the smallest tasks to the largest."""
+    """Users per item, errors of each allocation, and the guarantee of the adaptive model."""
 
     sizes: NDArray[np.float64]
-    overall: dict[str, float]
-    by_size: dict[str, list[float]]
+    errors: dict[str, RatingMetrics]
     report: PrivacyReport
 
     @property
     def bucket_sizes(self) -> list[float]:
-        """The mean number of users per task in each bucket."""
+        """The mean number of users per item in each bucket, tail first."""
         bucket = task_buckets(self.sizes, BUCKETS)
         return [float(self.sizes[bucket == b].mean()) for b in range(BUCKETS)]
 
 
-def run(epsilon: float = 1.0, delta: float = 1e-5, seed: int = 0) -> DemoResult:
-    """Train one private model with each allocation on simulated data."""
-    train, test = simulate_tasks(skew=1.0, seed=seed).split(test=0.2, seed=seed)
-    sizes = train.graph.task_sizes()
+def run(
+    epsilon: float = 1.0, delta: float = 1e-5, users: int = 40_000, seed: int = 0
+) -> DemoResult:
+    """Train one private recommender with each allocation on simulated ratings: 50 per user."""
+    data = simulate_interactions(
+        users=users, items=500, rows=50 * users, rank=4, popular_tenth=0.35, seed=seed
+    )
+    train, test = data.split((0.8, 0.2), seed)
     models = {
-        name: MultiTaskRidge(epsilon=epsilon, delta=delta, allocation=allocation).fit(train)
+        name: MatrixFactorization(
+            factors=8,
+            sweeps=3,
+            epsilon=epsilon,
+            delta=delta,
+            allocation=allocation,
+            solver="descent",
+            steps=10,
+            feature_bound=0.5,
+            gradient_bound=0.5,
+            regularization=0.05,
+        ).fit(train)
         for name, allocation in ALLOCATIONS.items()
     }
+    sizes = train.graph.task_sizes()
     return DemoResult(
         sizes=sizes,
-        overall={name: rmse(model, test) for name, model in models.items()},
-        by_size={n: rmse_by_size(model, test, sizes, BUCKETS) for n, model in models.items()},
+        errors={
+            name: rating_metrics(model, train, test, sizes, BUCKETS)
+            for name, model in models.items()
+        },
         report=models["adaptive"].privacy,
     )
 
 
 def figure(result: DemoResult) -> Figure:
-    """Task sizes on the left, errors by task size on the right."""
+    """Users per item on the left, errors by popularity on the right."""
     with matplotlib.rc_context(STYLE):
         drawing = Figure(figsize=(10, 3.8))
         left, right = drawing.subplots(1, 2)
         _draw_sizes(left, result)
         positions = np.arange(BUCKETS)
         colours = {"uniform": "#b0b7c3", "adaptive": "#2a7f62"}
-        for offset, (name, errors) in zip((-0.2, 0.2), result.by_size.items(), strict=True):
+        for offset, (name, errors) in zip((-0.2, 0.2), result.errors.items(), strict=True):
             bars = right.bar(
-                positions + offset, errors, width=0.38, label=name, color=colours[name]
+                positions + offset,
+                errors.rmse_by_bucket,
+                width=0.38,
+                label=name,
+                color=colours[name],
             )
             right.bar_label(bars, fmt="%.2f", fontsize=8, padding=1)
         labels = [f"{size:,.0f}" for size in result.bucket_sizes]
         labels[0] += "\n(tail)"
         labels[-1] += "\n(head)"
         right.set_xticks(positions, labels)
-        right.set_xlabel("mean users per task, one fifth of the tasks each")
-        right.set_ylabel("test RMSE")
+        right.set_xlabel("mean users per item, one fifth of the items each")
+        right.set_ylabel("test RMSE, ratings from 1 to 5")
         right.set_title(f"error at epsilon = {result.report.epsilon:.3g}: lower is better")
         right.grid(axis="x", visible=False)
         right.margins(y=0.12)
@@ -79,9 +100,9 @@ def figure(result: DemoResult) -> Figure:
     return drawing
 
 
-def _draw_sizes(axes: Any, result: DemoResult) -> None:
+def _draw_sizes(axes: Axes, result: DemoResult) -> None:
     axes.fill_between(np.arange(len(result.sizes)), np.sort(result.sizes)[::-1], color="#d7dce3")
-    axes.set_xlabel("task, by size")
+    axes.set_xlabel("item, by popularity")
     axes.set_ylabel("users")
-    axes.set_title("tasks are of very different sizes")
+    axes.set_title("items are of very different popularity")
     axes.set_yscale("log")

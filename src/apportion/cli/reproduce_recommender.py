@@ -1,0 +1,343 @@
+"""``apportion reproduce``, the part on recommenders: tradeoff, exponent, slices, neighbours and skew."""
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from apportion.cli.data import DATA, Name
+from apportion.cli.demo import RESULTS
+from apportion.cli.progress import progress_bar
+from apportion.privacy.errors import DataError
+
+if TYPE_CHECKING:
+    from apportion.studies.benchmark import Benchmark, Row
+
+
+class Protocol(StrEnum):
+    """What is measured."""
+
+    rating = "rating"
+    top_k = "top-k"
+
+
+DataOption = Annotated[Name, typer.Option(help="Which data set.")]
+PathOption = Annotated[
+    Path | None,
+    typer.Option(help="Its archive or folder; by default where 'apportion data fetch' puts it."),
+]
+ProtocolOption = Annotated[
+    Protocol | None, typer.Option(help="rating: RMSE; top-k: Recall@20. By default all there are.")
+]
+EpsilonOption = Annotated[
+    list[float] | None, typer.Option(help="Privacy budget; repeat for several. Default: 1, 5, 20.")
+]
+SeedsOption = Annotated[
+    int, typer.Option(min=1, help="Repetitions, each with its own split and noise.")
+]
+OutOption = Annotated[
+    Path | None,
+    typer.Option(help=f"Folder for tables and figures. Default: {RESULTS}/STUDY/DATA."),
+]
+
+
+def tradeoff(
+    data: DataOption,
+    path: PathOption = None,
+    protocol: ProtocolOption = None,
+    epsilon: EpsilonOption = None,
+    seeds: SeedsOption = 3,
+    out: OutOption = None,
+) -> None:
+    """Quality against epsilon: ALS and SGD, uniform and tail sampling, adaptive weights.
+
+    [bold]Examples[/bold]
+
+      apportion reproduce tradeoff --data ml-1m
+
+      apportion reproduce tradeoff --data ml-1m --path ml-1m.zip --protocol rating --epsilon 5
+    """
+    from apportion.studies import tradeoff as study
+    from apportion.studies.benchmark import EPSILONS
+
+    console, folder = Console(), _folder(out, "tradeoff", data)
+    benchmarks = _read(console, data, path, protocol)
+    settings = study.Tradeoff(benchmarks, epsilon or EPSILONS, seeds)
+    rows = _train(console, settings)
+    _show(console, rows, lambda row: row["method"])
+    print_paths(console, study.write(rows, folder))
+
+
+def exponent(
+    data: DataOption,
+    path: PathOption = None,
+    protocol: ProtocolOption = None,
+    epsilon: EpsilonOption = None,
+    exponent: Annotated[
+        list[float] | None,
+        typer.Option(help="Weight exponent, from 0 to 1; repeat. Default: 0, 1/4, 1/3, 1/2, 1."),
+    ] = None,
+    seeds: SeedsOption = 3,
+    out: OutOption = None,
+) -> None:
+    """Quality against epsilon for several weight exponents (the paper's mu).
+
+    [bold]Examples[/bold]
+
+      apportion reproduce exponent --data ml-1m
+
+      apportion reproduce exponent --data ml-1m --exponent 0 --exponent 0.25 --epsilon 1
+    """
+    from apportion.studies import exponent as study
+    from apportion.studies.benchmark import EPSILONS
+
+    console, folder = Console(), _folder(out, "exponent", data)
+    benchmarks = _read(console, data, path, protocol)
+    exponents = exponent or study.EXPONENTS
+    settings = study.Exponent(benchmarks, epsilon or EPSILONS, exponents, seeds)
+    rows = _train(console, settings)
+    _show(console, rows, _with_exponent)
+    print_paths(console, study.write(rows, folder))
+
+
+def slices(
+    data: DataOption,
+    path: PathOption = None,
+    protocol: ProtocolOption = None,
+    epsilon: EpsilonOption = None,
+    seeds: SeedsOption = 3,
+    out: OutOption = None,
+) -> None:
+    """Quality by popularity of the items, in fifths from the tail to the head.
+
+    [bold]Examples[/bold]
+
+      apportion reproduce slices --data ml-1m
+
+      apportion reproduce slices --data ml-1m --protocol top-k --epsilon 20
+    """
+    from apportion.studies import slices as study
+    from apportion.studies.benchmark import EPSILONS
+
+    console, folder = Console(), _folder(out, "slices", data)
+    benchmarks = _read(console, data, path, protocol)
+    rows = _train(console, study.Slices(benchmarks, epsilon or EPSILONS, seeds))
+    _show_buckets(console, rows, _with_exponent)
+    print_paths(console, study.write(rows, folder))
+
+
+def neighbours(
+    data: DataOption,
+    path: PathOption = None,
+    epsilon: EpsilonOption = None,
+    query: Annotated[
+        list[str] | None,
+        typer.Option(help="Part of a title to look at; repeat. By default five of all kinds."),
+    ] = None,
+    seeds: SeedsOption = 3,
+    out: OutOption = None,
+) -> None:
+    """How many of an item's neighbours survive privacy, and what they look like.
+
+    Nearness is the dot product. Shows the lists of the largest epsilon; the file has all.
+
+    [bold]Examples[/bold]
+
+      apportion reproduce neighbours --data ml-1m
+
+      apportion reproduce neighbours --data ml-1m --query Pinocchio --query "Star Wars"
+    """
+    from apportion.studies import neighbours as study
+    from apportion.studies.benchmark import EPSILONS
+
+    console, folder = Console(), _folder(out, "neighbours", data)
+    benchmark = _read(console, data, path, None)[-1]  # top-k is the last, where there is one
+    titles = study.titles_of(data.value, _path(data, path))
+    epsilons = epsilon or EPSILONS
+    found = _train(console, study.Neighbours(benchmark, titles, query or (), epsilons, seeds))
+    for table in _neighbour_tables(found.lists, max(epsilons)):
+        console.print(table)
+    title = f"share of the top {study.K} neighbours that ALS has too"
+    _show_buckets(console, found.overlap, lambda row: row["method"], title)
+    print_paths(console, study.write(found, folder))
+
+
+def skew(
+    data: Annotated[list[Name], typer.Option(help="Which data set; repeat for several.")],
+    path: Annotated[
+        list[Path] | None,
+        typer.Option(help="Archives or folders, in the order of --data; see 'tradeoff --help'."),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the table and the figure.")] = RESULTS
+    / "skew",
+) -> None:
+    """How skewed data sets are: the rows of the most popular items.
+
+    Ratings; or events, for data that only have the top-k protocol.
+
+    [bold]Examples[/bold]
+
+      apportion reproduce skew --data ml-1m
+
+      apportion reproduce skew --data ml-1m --path ml-1m.zip --data ml-20m --path ml-20m.zip
+    """
+    if path and len(path) != len(data):
+        raise typer.BadParameter("give one for each --data, or none", param_hint="'--path'")
+    from apportion.data.files import check_folder
+    from apportion.studies import skew as study
+
+    check_folder(out)
+    console = Console()
+    paths: Sequence[Path | None] = path or [None] * len(data)
+    benchmarks = [
+        _read(console, name, place, None)[0] for name, place in zip(data, paths, strict=True)
+    ]
+    rows = study.run(benchmarks)
+    shares = [f"top {share:.0%}" for share in study.SHARES]
+    table = Table(title="share of the rows of the most popular items", title_justify="left")
+    for title in ("data", "items", "rows", *shares):
+        table.add_column(title, justify="left" if title == "data" else "right")
+    for entry in study.summarise(rows):
+        tops = [f"{entry[f'top_{share:g}']:.1%}" for share in study.SHARES]
+        table.add_row(entry["data"], f"{entry['items']:,}", f"{entry['rows']:,}", *tops)
+    console.print(table)
+    print_paths(console, study.write(rows, out))
+
+
+COMMANDS: tuple[Callable[..., None], ...] = (tradeoff, exponent, slices, neighbours, skew)
+
+
+def _folder(out: Path | None, study: str, data: Name) -> Path:
+    from apportion.data.files import check_folder
+
+    folder = RESULTS / study / data.value if out is None else out
+    check_folder(folder)
+    return folder
+
+
+def _path(data: Name, path: Path | None) -> Path:
+    place = DATA / f"{data.value}.zip" if path is None else path
+    if path is None and not place.exists():
+        raise DataError(
+            f"there is no {place}: run 'apportion data fetch {data.value}', or give --path"
+        )
+    return place
+
+
+def _read(
+    console: Console, data: Name, path: Path | None, protocol: Protocol | None
+) -> "list[Benchmark]":
+    from apportion.studies.benchmark import read_benchmarks
+
+    place = _path(data, path)
+    with console.status(f"reading {data.value} ..."):
+        return read_benchmarks(data.value, place, None if protocol is None else protocol.value)
+
+
+def _train(console: Console, settings: Any) -> Any:
+    """What a study finds, under a progress bar."""
+    with progress_bar(console) as progress:
+        models = progress.add_task("training", total=settings.fits)
+        return settings.run(on_fit=lambda: progress.advance(models))
+
+
+def _with_exponent(row: "Row") -> str:
+    from apportion.studies.exponent import name_of
+
+    exponent = row["weight_exponent"]
+    return row["method"] if exponent is None else f"{row['method']}, exponent {name_of(exponent)}"
+
+
+def _show(console: Console, rows: "Sequence[Row]", name: "Callable[[Row], str]") -> None:
+    """A table for each protocol: a row per model, a column per epsilon; with errors over seeds."""
+    from apportion.studies.benchmark import mean_and_error, of_protocols
+
+    for protocol, here in of_protocols(rows).items():
+        named = [{**row, "name": name(row)} for row in here]
+        epsilons = sorted({row["epsilon"] for row in named})
+        title = f"{named[0]['data']}, {protocol}: test {named[0]['metric']}"
+        table = Table(title=title, title_justify="left")
+        table.add_column("model")
+        for epsilon in epsilons:
+            table.add_column(_epsilon(epsilon), justify="right")
+        for label in dict.fromkeys(row["name"] for row in named):
+            cells = []
+            for epsilon in epsilons:
+                if any(row["name"] == label and row["epsilon"] == epsilon for row in named):
+                    mean, error = mean_and_error(named, name=label, epsilon=epsilon)
+                    cells.append(f"{mean:.4f} +- {error:.4f}" if error else f"{mean:.4f}")
+                else:
+                    cells.append("")
+            table.add_row(label, *cells)
+        console.print(table)
+
+
+def _show_buckets(
+    console: Console,
+    rows: "Sequence[Row]",
+    name: "Callable[[Row], str]",
+    title: str | None = None,
+) -> None:
+    """A row per epsilon and model, a column per bucket; a table for each protocol, if there are any."""
+    from apportion.studies.benchmark import BUCKETS, mean_and_error, of_protocols
+
+    parts = {title: rows} if title else of_protocols(rows)
+    for part, here in parts.items():
+        named = [{**row, "name": name(row)} for row in here]
+        heading = f"{named[0]['data']}, {part}"
+        columns = [f"bucket_{b}" for b in range(BUCKETS)]
+        if title is None:
+            heading += f": test {named[0]['metric']} by popularity"
+            columns = ["test", *columns]
+        table = Table(title=heading, title_justify="left")
+        titles = ("tail", *(f"{b + 1}" for b in range(1, BUCKETS - 1)), "head")
+        titles = titles if title else ("all", *titles)
+        for column in ("epsilon", "model", *titles):
+            table.add_column(column, justify="left" if column == "model" else "right")
+        last = None
+        for epsilon, label in dict.fromkeys((row["epsilon"], row["name"]) for row in named):
+            if last is not None and epsilon != last:
+                table.add_section()
+            last = epsilon
+            where = {"epsilon": epsilon, "name": label}
+            cells = [f"{mean_and_error(named, column, **where)[0]:.3f}" for column in columns]
+            table.add_row(_epsilon(epsilon), label, *cells)
+        console.print(table)
+
+
+def _epsilon(epsilon: float) -> str:
+    return "not private" if epsilon == float("inf") else f"epsilon {epsilon:g}"
+
+
+def _neighbour_tables(lists: "Sequence[Row]", epsilon: float) -> list[Table]:
+    """A table per item that is looked at, its neighbours by each method side by side."""
+    here = [row for row in lists if row["epsilon"] == epsilon]
+    tables = []
+    for query in dict.fromkeys(row["query"] for row in here):
+        rows = [row for row in here if row["query"] == query]
+        methods = list(dict.fromkeys(row["method"] for row in rows))
+        facts = f"{rows[0]['query_genres']}, {rows[0]['query_count']:,} users".removeprefix(", ")
+        table = Table(
+            title=f"{query} ({facts}), epsilon {epsilon:g}", title_justify="left", show_lines=True
+        )
+        for method in methods:
+            table.add_column(method, overflow="fold", ratio=1)
+        for rank in dict.fromkeys(row["rank"] for row in rows):
+            cells = [
+                f"{row['title']}\n[dim]{row['genres']} {row['count']:,}[/dim]"
+                for row in rows
+                if row["rank"] == rank
+            ]
+            table.add_row(*cells)
+        tables.append(table)
+    return tables
+
+
+def print_paths(console: Console, paths: Sequence[Path]) -> None:
+    """Say which files were written."""
+    for path in paths:
+        console.print(f"wrote {path}", highlight=False, soft_wrap=True)

@@ -1,0 +1,148 @@
+"""The private half of a sweep: items fitted to the users' vectors."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.data import Interactions
+from apportion.engine import CpuEngine, TaskRows, UserRows
+from apportion.privacy import (
+    Curator,
+    Part,
+    UserBound,
+    UserWeights,
+    clip_rows,
+    clip_values,
+    pack,
+    unpack,
+)
+from apportion.recommend.plan import Plan
+from apportion.tasks.descent import Gradients, descend, open_gradients
+from apportion.tasks.exact import minimise_smooth
+from apportion.tasks.losses import find_loss
+from apportion.tasks.penalty import Penalty
+from apportion.tasks.ridge import open_statistics, solve_statistics
+from apportion.tasks.schedules import Adaptive
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ItemSettings:
+    """Parameters of ``MatrixFactorization`` as the item step uses them: defaults filled in."""
+
+    solver: Literal["ssp", "descent"]
+    sweeps: int
+    feature_bound: float
+    label_bound: float
+    unobserved_weight: float
+    gram_share: float
+    noise_ridge: float
+    steps: int
+    gradient_bound: float
+    learning_rate: float
+
+
+class ItemStep:
+    """Fits all items to the users' vectors, sweep after sweep.
+
+    Args:
+        settings: see there.
+        plan: what each release may cost.
+        curator: through which they go.
+        weights: of the pairs of users and items.
+        labels: of the pairs, not clipped yet, [pairs].
+        data: the interactions.
+        ridge, scale: for each item, the penalty and the typical weight of its users, [items].
+    """
+
+    def __init__(
+        self,
+        settings: ItemSettings,
+        plan: Plan,
+        curator: Curator,
+        weights: UserWeights,
+        labels: Array,
+        data: Interactions,
+        ridge: Array,
+        scale: Array,
+    ) -> None:
+        self._settings, self._plan, self._curator = settings, plan, curator
+        self._weights, self._users = weights, data.users
+        self._ridge, self._scale = ridge, scale
+        if weights.bounded:
+            labels = clip_values(labels, settings.label_bound)
+        # A user's whole gradient is clipped, so its rows must lie together.
+        whole_users = settings.solver == "descent" and weights.bounded
+        order: Any = UserRows if whole_users else TaskRows
+        # The features come later, anew in every sweep; a row's are those of its user.
+        none = np.zeros((0, 0))
+        self._rows = order.sort(
+            none, weights.user, labels, weights.values, weights.user, weights.task, data.items
+        )
+
+    def __call__(self, sweep: int, vectors: Array, items: Array) -> Array:
+        """New factors of all items, given the users' vectors and the last factors, [items, factors]."""
+        settings = self._settings
+        if self._weights.bounded:
+            vectors = clip_rows(vectors, settings.feature_bound)
+        shared = None
+        if settings.unobserved_weight:
+            shared = self._gramian(f"sweep {sweep} gramian", vectors)
+        penalty = Penalty(self._ridge, settings.unobserved_weight * self._scale, shared)
+        rows = replace(self._rows, features=vectors)
+        name = f"sweep {sweep}"
+        if settings.solver == "descent":
+            return self._descend(name, rows, items, penalty, self._mu(sweep, name))
+        mu = self._mu(sweep, f"{name}.A", f"{name}.b")
+        bounds = (settings.feature_bound, settings.label_bound)
+        release = open_statistics(
+            self._curator, name, self._weights, rows, *bounds, mu, settings.gram_share
+        )
+        return solve_statistics(rows, release, penalty, settings.noise_ridge, CpuEngine())
+
+    def _mu(self, sweep: int, *names: str) -> float:
+        """As planned; the last sweep gets whatever is left, to the last digit."""
+        if sweep == self._settings.sweeps:
+            return self._curator.ledger.affordable_mu()
+        return math.hypot(*(self._plan.mu(name) for name in names))
+
+    def _gramian(self, name: str, vectors: Array) -> Array:
+        """The sum of all users' v v', released, as a positive semi-definite matrix [factors, factors].
+
+        Sensitivity: a user adds v v', of Frobenius norm |v|^2 <= feature_bound^2.
+        """
+        bound = UserBound(math.inf, "not bounded: no privacy asked for")
+        if self._weights.bounded:
+            bound = UserBound(self._settings.feature_bound**2, "|v v'| <= feature_bound^2")
+        packed = pack((vectors.T @ vectors)[None])
+        part = Part("gramian", "sum of all users' v v'", bound, vectors.shape[1], symmetric=True)
+        release = self._curator.open(name, [part], 1, self._plan.mu(name))
+        noisy = unpack(release.feed(0, packed)[0], vectors.shape[1])[0]
+        values, basis = np.linalg.eigh(noisy)
+        return np.asarray((basis * np.maximum(values, 0.0)) @ basis.T)
+
+    def _descend(
+        self, name: str, rows: TaskRows | UserRows, items: Array, penalty: Penalty, mu: float
+    ) -> Array:
+        settings, weights = self._settings, self._weights
+        steps, loss, engine = settings.steps, find_loss("squared"), CpuEngine()
+        if not weights.bounded:
+            open_gradients(self._curator, name, weights, items.shape, "row", 1.0, mu, steps)
+            sums = Gradients(rows, self._users, loss, math.inf, engine)
+            curvature = sums.largest_eigenvalues() + penalty.largest_eigenvalues()
+            return minimise_smooth(
+                lambda coef: sums(coef, None) + penalty.gradient(coef), items, curvature, steps
+            )
+        bound = settings.gradient_bound
+        # An item farther out would predict more than any rating for users at their bound.
+        radius = 2 * settings.label_bound / settings.feature_bound
+        release = open_gradients(
+            self._curator, name, weights, items.shape, "user", bound, mu, steps
+        )
+        sums = Gradients(rows, self._users, loss, bound, engine)
+        schedule = Adaptive(settings.learning_rate * radius)
+        return descend(sums, release, items, schedule, penalty, radius=radius)

@@ -1,0 +1,332 @@
+"""The paper's recommender benchmarks: protocols, methods, and their settings for each data set.
+
+``rating`` predicts ratings (RMSE, lower is better), ``top-k`` finds the items that held-out users liked
+(Recall@20, higher is better). The settings of a data set are in ``settings/NAME.toml``: a table for
+each protocol, in it one for each method, in that one for each epsilon for which something differs.
+"""
+
+import math
+import tomllib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.allocation import (
+    AdaptiveWeights,
+    Allocation,
+    PrivateCounts,
+    TailSampling,
+    UniformSampling,
+)
+from apportion.data import HeldOut, Interactions
+from apportion.data.datasets import read_data_set
+from apportion.privacy.errors import ParameterError
+from apportion.recommend import MatrixFactorization, MostFrequent
+from apportion.recommend.metrics import ranking_metrics, rating_metrics
+
+Row = dict[str, Any]
+
+SETTINGS = resources.files("apportion.studies") / "settings"
+EPSILONS = (1.0, 5.0, 20.0)
+BUCKETS = 5
+METRICS = {"rating": "RMSE", "top-k": "Recall@20"}
+COLOURS = {"uniform": "#8b94a3", "tail": "#3b6fb6", "adaptive": "#2a7f62"}
+
+
+@dataclass(frozen=True)
+class Method:
+    """A line of the paper's table of algorithms: how items are fitted, and how budgets are split."""
+
+    solver: Literal["ssp", "descent"]
+    budget: Literal["uniform", "tail", "adaptive", "not private"]
+
+
+METHODS = {
+    "ALS": Method("ssp", "not private"),
+    "DPALS uniform": Method("ssp", "uniform"),
+    "DPALS tail": Method("ssp", "tail"),
+    "AdaDPALS": Method("ssp", "adaptive"),
+    "SGD": Method("descent", "not private"),
+    "DPSGD uniform": Method("descent", "uniform"),
+    "DPSGD tail": Method("descent", "tail"),
+    "AdaDPSGD": Method("descent", "adaptive"),
+}
+
+# What a protocol's table sets besides the methods.
+_OF_PROTOCOL = {
+    "rating": {"delta"},
+    "top-k": {"delta", "positive", "user_events", "item_users", "held_out", "most_frequent"},
+}
+_OF_STUDY = {"epsilon", "delta", "feedback", "allocation", "catalogue", "seed", "noise_seed"}
+_OF_MODEL = set(MatrixFactorization().get_params()) - _OF_STUDY - {"solver", "gradient_bound"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model to train: a method, its epsilon, and its weight exponent if not that of the settings."""
+
+    method: str
+    epsilon: float = math.inf
+    weight_exponent: float | None = None
+
+
+class Benchmark(ABC):
+    """A data set under a protocol.
+
+    Attributes
+        name: of the data set.
+        protocol: ``"rating"`` or ``"top-k"``.
+        data: what is split, after the protocol's filters.
+    """
+
+    protocol: str
+    feedback: Literal["explicit", "implicit"]
+
+    def __init__(self, name: str, data: Interactions, settings: Mapping[str, Any]) -> None:
+        self.name, self.data, self._settings = name, data, settings
+
+    @abstractmethod
+    def split(self, seed: int) -> "Split":
+        """Training and test data, others for every seed."""
+
+    def model(self, case: Case, seed: int = 0) -> MatrixFactorization:
+        """An untrained model; the seed fixes its noise too, so it is NOT PRIVATE once trained."""
+        place = f"{self.name}.toml [{self.protocol}.{case.method}]"
+        settings = _Table(place, _of_epsilon(self._settings[case.method], case.epsilon))
+        if case.weight_exponent is not None:
+            settings["weight_exponent"] = case.weight_exponent
+        method, frequent = METHODS[case.method], self._settings.get("most_frequent")
+        counts: dict[str, Any] = {}
+        if method.budget in ("tail", "adaptive") or (frequent and method.budget == "uniform"):
+            share, cap = settings.take("counts_share"), settings.take("counts_cap")
+            counts = {"counts": PrivateCounts(share, cap)}
+        arguments: dict[str, Any] = {"solver": method.solver, "feedback": self.feedback}
+        if method.budget != "not private":
+            arguments["allocation"] = _allocation(method, settings, counts)
+        if frequent:
+            arguments["catalogue"] = MostFrequent(frequent, **counts)
+        if "gradient_share" in settings:
+            labels = 1.0 if self.feedback == "implicit" else settings.need("label_bound")
+            bound = settings.take("gradient_share") * settings.need("feature_bound") * labels
+            arguments["gradient_bound"] = bound
+        for key in settings.keys() - _OF_MODEL:
+            raise ParameterError(f"{place}: there is no setting {key!r}")
+        budget = {"epsilon": case.epsilon, "delta": self._settings["delta"]}
+        return MatrixFactorization(**settings, **arguments, **budget, seed=seed, noise_seed=seed)
+
+
+class RatingBenchmark(Benchmark):
+    """Ratings split 80/10/10 at random."""
+
+    protocol = "rating"
+    feedback = "explicit"
+
+    def split(self, seed: int) -> "Split":
+        """See ``Benchmark.split``."""
+        train, validation, test = self.data.split((0.8, 0.1, 0.1), seed)
+        known, _ = self.data.split((0.9, 0.1), seed)  # training and validation
+        return RatingSplit(train, train.graph.task_sizes(), validation, known, test)
+
+
+class TopKBenchmark(Benchmark):
+    """Ratings from some level on, or plays, as events; two sets of users are held out."""
+
+    protocol = "top-k"
+    feedback = "implicit"
+
+    def __init__(self, name: str, data: Interactions, settings: Mapping[str, Any]) -> None:
+        data = data.positives(settings["positive"])
+        if "item_users" in settings:
+            common = data.graph.task_sizes() >= settings["item_users"]
+            data = data.of_items(np.flatnonzero(common))
+        active = np.diff(data.by_user.start) >= settings["user_events"]
+        super().__init__(name, data.take(active[data.user_of_row]), settings)
+
+    def split(self, seed: int) -> "Split":
+        """See ``Benchmark.split``."""
+        users = self._settings["held_out"]
+        rest, test = self.data.hold_out_users(users, at_least=2, seed=2 * seed + 1)
+        train, validation = rest.hold_out_users(users, at_least=2, seed=2 * seed + 2)
+        counts = train.graph.task_sizes()
+        kept = math.ceil(self._settings.get("most_frequent", 1) * train.items)
+        sliced = np.sort(np.argsort(-counts, kind="stable")[:kept])
+        return TopKSplit(train, counts, validation, test, sliced)
+
+
+@dataclass(frozen=True, eq=False)
+class Split(ABC):
+    """Training data, the training count of each item [items], and what is held out."""
+
+    train: Interactions
+    counts: NDArray[np.float64]
+
+    @abstractmethod
+    def scores(self, model: MatrixFactorization) -> Row:
+        """The metric on validation and test data, and on the test data by popularity, tail first."""
+
+
+@dataclass(frozen=True, eq=False)
+class RatingSplit(Split):
+    """Users' vectors come from the training ratings, for the test also from the validation ratings."""
+
+    validation: Interactions
+    known: Interactions
+    test: Interactions
+
+    def scores(self, model: MatrixFactorization) -> Row:
+        """See ``Split.scores``."""
+        validation = rating_metrics(model, self.train, self.validation, self.counts, BUCKETS)
+        test = rating_metrics(model, self.known, self.test, self.counts, BUCKETS)
+        return _row(validation.rmse, test.rmse, test.rmse_by_bucket)
+
+
+@dataclass(frozen=True, eq=False)
+class TopKSplit(Split):
+    """``sliced`` are the items that make the buckets: the most frequent, if only those are learned."""
+
+    validation: HeldOut
+    test: HeldOut
+    sliced: NDArray[np.int64]
+
+    def scores(self, model: MatrixFactorization) -> Row:
+        """See ``Split.scores``."""
+        validation = ranking_metrics(model, self.validation, self.counts)
+        test = ranking_metrics(model, self.test, self.counts)
+        labels = self.test.labels.of_items(self.sliced)
+        head = HeldOut(self.test.history, labels, self.test.users)
+        sliced = ranking_metrics(model, head, self.counts[self.sliced])
+        return _row(validation.recall, test.recall, sliced.recall_by_bucket)
+
+
+def _row(validation: float, test: float, by_bucket: Sequence[float]) -> Row:
+    buckets = {f"bucket_{b}": value for b, value in enumerate(by_bucket)}
+    return {"validation": validation, "test": test, **buckets}
+
+
+_BENCHMARKS: dict[str, type[Benchmark]] = {"rating": RatingBenchmark, "top-k": TopKBenchmark}
+
+
+def read_benchmarks(name: str, path: str | Path, protocol: str | None = None) -> list[Benchmark]:
+    """The benchmarks of a data set, from its archive or folder: of one protocol, or all that it has."""
+    settings = read_settings(name)
+    if protocol is not None and protocol not in settings:
+        raise ParameterError(f"{name} has no protocol {protocol!r}, only {', '.join(settings)}")
+    wanted = list(settings) if protocol is None else [protocol]
+    data = read_data_set(name, path)
+    return [_BENCHMARKS[protocol](name, data, settings[protocol]) for protocol in wanted]
+
+
+def read_settings(name: str) -> dict[str, Any]:
+    """The settings file of a data set by protocol, on top of that of the data set it is ``like``."""
+    file = f"{name}.toml"
+    settings = tomllib.loads((SETTINGS / file).read_text(encoding="utf-8"))
+    if "like" in settings:
+        settings = _merged(read_settings(settings.pop("like")), settings)
+    for protocol, table in settings.items():
+        if protocol not in METRICS:
+            raise ParameterError(f"{file}: there is no protocol {protocol!r}")
+        for key in table.keys() - _OF_PROTOCOL[protocol] - METHODS.keys():
+            raise ParameterError(f"{file} [{protocol}]: there is no setting or method {key!r}")
+        for key in METHODS.keys() - table.keys():
+            raise ParameterError(f"{file} [{protocol}]: there is no table for {key}")
+    return settings
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables are merged, other values replaced."""
+    merged = {**below, **above}
+    for key in below.keys() & above.keys():
+        if isinstance(below[key], dict) and isinstance(above[key], dict):
+            merged[key] = _merged(below[key], above[key])
+    return merged
+
+
+def _of_epsilon(table: Mapping[str, Any], epsilon: float) -> dict[str, Any]:
+    """A method's settings at an epsilon, or at the one nearest to it (in ratio) that has some."""
+    settings = dict(table)
+    by_epsilon = settings.pop("epsilon", {})
+    if not by_epsilon or math.isinf(epsilon):
+        return settings
+    nearest = min(by_epsilon, key=lambda known: abs(math.log(float(known) / epsilon)))
+    return {**settings, **by_epsilon[nearest]}
+
+
+class _Table(dict[str, Any]):
+    """Settings of one model; knows where they stand, for messages."""
+
+    def __init__(self, place: str, settings: Mapping[str, Any]) -> None:
+        super().__init__(settings)
+        self._place = place
+
+    def need(self, key: str) -> Any:
+        if key not in self:
+            raise ParameterError(f"{self._place}: {key} is missing")
+        return self[key]
+
+    def take(self, key: str) -> Any:
+        value = self.need(key)
+        del self[key]
+        return value
+
+
+def _allocation(method: Method, settings: _Table, counts: Mapping[str, Any]) -> Allocation:
+    if method.budget == "adaptive":
+        return AdaptiveWeights(settings.take("weight_exponent"), **counts)
+    k = settings.take("k")
+    return UniformSampling(k) if method.budget == "uniform" else TailSampling(k, **counts)
+
+
+def run_cases(
+    benchmarks: Sequence[Benchmark],
+    cases: Sequence[Case],
+    seeds: int,
+    on_fit: Callable[[], None] = lambda: None,
+) -> list[Row]:
+    """Train and test every case on every split: one row each; ``on_fit`` is called after each."""
+    rows = []
+    for benchmark in benchmarks:
+        for seed in range(seeds):
+            split = benchmark.split(seed)
+            for case in cases:
+                model = benchmark.model(case, seed).fit(split.train)
+                where = {"data": benchmark.name, "protocol": benchmark.protocol}
+                scores = {"metric": METRICS[benchmark.protocol], **split.scores(model)}
+                rows.append({**where, **vars(case), "seed": seed, **scores})
+                on_fit()
+    return rows
+
+
+@dataclass(frozen=True)
+class Series:
+    """A line or the bars of one colour in a figure: what it is called, and which rows it shows."""
+
+    label: str
+    where: Row
+    colour: Any
+
+
+def mean_and_error(
+    rows: Sequence[Row], column: str = "test", **where: object
+) -> tuple[float, float]:
+    """Mean over seeds and its standard error, of the rows that match."""
+    matching = [row for row in rows if all(row[name] == value for name, value in where.items())]
+    values = np.array([row[column] for row in matching])
+    spread = values.std(ddof=1) if len(values) > 1 else 0.0
+    return float(values.mean()), float(spread / len(values) ** 0.5)
+
+
+def of_protocols(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """The rows of each protocol, in order of appearance."""
+    protocols = dict.fromkeys(row["protocol"] for row in rows)
+    return {name: [row for row in rows if row["protocol"] == name] for name in protocols}
+
+
+def private_epsilons(rows: Sequence[Row]) -> list[float]:
+    """The finite epsilons of the rows, ascending."""
+    return sorted({row["epsilon"] for row in rows if math.isfinite(row["epsilon"])})

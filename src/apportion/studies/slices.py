@@ -1,0 +1,131 @@
+"""Quality by popularity: who gains and who loses when budgets move to the tail."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+
+from apportion.studies.benchmark import (
+    BUCKETS,
+    COLOURS,
+    EPSILONS,
+    Benchmark,
+    Case,
+    Row,
+    Series,
+    mean_and_error,
+    of_protocols,
+    private_epsilons,
+    run_cases,
+)
+from apportion.studies.exponent import name_of, shade
+from apportion.studies.output import STYLE, write_figure, write_table
+
+EXPONENTS = (0.25, 0.5, 1.0)
+# The methods that are compared, and their weight exponents.
+COMPARED: tuple[tuple[str, float | None], ...] = (
+    ("DPALS uniform", None),
+    ("DPALS tail", None),
+    *(("AdaDPALS", exponent) for exponent in EXPONENTS),
+)
+
+
+@dataclass(frozen=True)
+class Slices:
+    """Settings of the study: the benchmarks, the budgets, the repetitions."""
+
+    benchmarks: Sequence[Benchmark]
+    epsilons: Sequence[float] = EPSILONS
+    seeds: int = 3
+
+    @property
+    def cases(self) -> list[Case]:
+        """What is trained on every split."""
+        grid = product(self.epsilons, COMPARED)
+        return [Case("ALS"), *(Case(name, epsilon, mu) for epsilon, (name, mu) in grid)]
+
+    @property
+    def fits(self) -> int:
+        """The number of models to train."""
+        return len(self.benchmarks) * self.seeds * len(self.cases)
+
+    def run(self, on_fit: Callable[[], None] = lambda: None) -> list[Row]:
+        """One row per trained model; ``on_fit`` is called after each."""
+        return run_cases(self.benchmarks, self.cases, self.seeds, on_fit)
+
+
+def write(rows: Sequence[Row], folder: Path) -> list[Path]:
+    """Write the table and a figure for each protocol; return their paths."""
+    table = folder / "slices.csv"
+    write_table(table, rows)
+    paths = [table]
+    for protocol, here in of_protocols(rows).items():
+        paths.append(folder / f"slices-{protocol}.png")
+        write_figure(paths[-1], figure(here))
+    return paths
+
+
+def figure(rows: Sequence[Row]) -> Figure:
+    """The metric by bucket: a panel per epsilon, bars by method, lines where nothing is private."""
+    bars = [
+        Series("DPALS uniform", {"method": "DPALS uniform"}, COLOURS["uniform"]),
+        Series("DPALS tail", {"method": "DPALS tail"}, COLOURS["tail"]),
+    ]
+    for mu in EXPONENTS:
+        where = {"method": "AdaDPALS", "weight_exponent": mu}
+        bars.append(Series(f"AdaDPALS, exponent {name_of(mu)}", where, shade(mu)))
+    metric = rows[0]["metric"]
+    label = "test RMSE (lower is better)"
+    if metric != "RMSE":
+        label = "test Recall@k, k = 100, 80, 60, 40, 20\n(higher is better)"
+    drawing = bar_figure(rows, bars, label, floor={"method": "ALS", "epsilon": math.inf})
+    if metric == "RMSE":  # bars from zero would all look alike
+        values = [row[f"bucket_{b}"] for row in rows for b in range(BUCKETS)]
+        drawing.axes[0].set_ylim(bottom=math.floor(10 * np.nanmin(values) - 0.5) / 10)
+    return drawing
+
+
+def bar_figure(
+    rows: Sequence[Row], bars: Sequence[Series], label: str, floor: Row | None = None
+) -> Figure:
+    """Grouped bars by bucket, a panel per epsilon; dotted where the rows of ``floor`` are."""
+    epsilons = private_epsilons(rows)
+    width = 0.84 / len(bars)
+    with matplotlib.rc_context(STYLE):
+        drawing = Figure(figsize=(max(5.5, 4.6 * len(epsilons)), 3.8))
+        panels = drawing.subplots(1, len(epsilons), sharey=True, squeeze=False)[0]
+        for axes, epsilon in zip(panels, epsilons, strict=True):
+            for number, drawn in enumerate(bars):
+                where = {**drawn.where, "epsilon": epsilon}
+                points = [mean_and_error(rows, f"bucket_{b}", **where) for b in range(BUCKETS)]
+                mean, error = np.array(points).T
+                place = np.arange(BUCKETS) + width * (number - (len(bars) - 1) / 2)
+                look = {"error_kw": {"lw": 0.8}, "color": drawn.colour, "label": drawn.label}
+                axes.bar(place, mean, 0.94 * width, yerr=error, **look)
+            if floor is not None:
+                levels = [mean_and_error(rows, f"bucket_{b}", **floor)[0] for b in range(BUCKETS)]
+                place = np.arange(BUCKETS)
+                look = {
+                    "colors": "black",
+                    "linestyles": ":",
+                    "lw": 1.4,
+                    "label": "ALS, not private",
+                }
+                axes.hlines(levels, left, left + 0.92, **look)
+            axes.set_xticks(range(BUCKETS), ["0\n(tail)", "1", "2", "3", "4\n(head)"])
+            axes.set_xlabel("popularity, one fifth of the items each")
+            axes.set_title(f"{rows[0]['data']}, epsilon = {epsilon:g}")
+            axes.grid(axis="x", visible=False)
+        panels[0].set_ylabel(label)
+        drawing.subplots_adjust(wspace=0.06)
+        handles, labels = panels[0].get_legend_handles_labels()
+        drawing.legend(
+            handles, labels, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.06),
+            ncols=3 if len(epsilons) > 1 else 2,
+        )  # fmt: skip
+    return drawing

@@ -1,0 +1,101 @@
+"""Quality against epsilon, for all methods of the paper's table of algorithms."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from apportion.studies.benchmark import (
+    COLOURS,
+    EPSILONS,
+    METHODS,
+    Benchmark,
+    Case,
+    Row,
+    Series,
+    mean_and_error,
+    of_protocols,
+    private_epsilons,
+    run_cases,
+)
+from apportion.studies.output import STYLE, write_figure, write_table
+
+NOT_PRIVATE = {"ALS": "ssp", "SGD": "descent"}
+
+
+@dataclass(frozen=True)
+class Tradeoff:
+    """Settings of the study: the benchmarks, the budgets, the repetitions."""
+
+    benchmarks: Sequence[Benchmark]
+    epsilons: Sequence[float] = EPSILONS
+    seeds: int = 3
+
+    @property
+    def cases(self) -> list[Case]:
+        """What is trained on every split."""
+        private = [name for name in METHODS if name not in NOT_PRIVATE]
+        return [
+            *(Case(name) for name in NOT_PRIVATE),
+            *(Case(name, epsilon) for epsilon, name in product(self.epsilons, private)),
+        ]
+
+    @property
+    def fits(self) -> int:
+        """The number of models to train."""
+        return len(self.benchmarks) * self.seeds * len(self.cases)
+
+    def run(self, on_fit: Callable[[], None] = lambda: None) -> list[Row]:
+        """One row per trained model; ``on_fit`` is called after each."""
+        return run_cases(self.benchmarks, self.cases, self.seeds, on_fit)
+
+
+def write(rows: Sequence[Row], folder: Path) -> list[Path]:
+    """Write the table and a figure for each protocol; return their paths."""
+    table = folder / "tradeoff.csv"
+    write_table(table, rows)
+    paths = [table]
+    for protocol, here in of_protocols(rows).items():
+        lines = {
+            solver: [
+                Series(name, {"method": name}, COLOURS[method.budget])
+                for name, method in METHODS.items()
+                if method.solver == solver and name not in NOT_PRIVATE
+            ]
+            for solver in ("ssp", "descent")
+        }
+        paths.append(folder / f"tradeoff-{protocol}.png")
+        write_figure(paths[-1], figure(here, lines))
+    return paths
+
+
+def figure(rows: Sequence[Row], lines: dict[str, list[Series]]) -> Figure:
+    """The metric against epsilon, a panel per solver, with the not private model in each."""
+    titles = {"ssp": "alternating least squares", "descent": "gradient descent"}
+    epsilons = private_epsilons(rows)
+    with matplotlib.rc_context(STYLE):
+        drawing = Figure(figsize=(11, 4))
+        panels = drawing.subplots(1, 2, sharey=True)
+        for axes, (solver, drawn) in zip(panels, lines.items(), strict=True):
+            for line in drawn:
+                points = [mean_and_error(rows, **line.where, epsilon=e) for e in epsilons]
+                mean, error = zip(*points, strict=True)
+                look = {"marker": "o", "ms": 4, "capsize": 2, "color": line.colour}
+                axes.errorbar(epsilons, mean, error, **look, label=line.label)
+            [baseline] = [name for name, kind in NOT_PRIVATE.items() if kind == solver]
+            floor, _ = mean_and_error(rows, method=baseline, epsilon=math.inf)
+            axes.axhline(floor, color="black", lw=1.2, ls=":", label=f"{baseline}, not private")
+            axes.set_xscale("log")
+            axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
+            axes.minorticks_off()
+            axes.set_xlabel("epsilon")
+            axes.set_title(f"{rows[0]['data']}, {titles[solver]}")
+            axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3)
+        better = "lower" if rows[0]["metric"] == "RMSE" else "higher"
+        panels[0].set_ylabel(f"test {rows[0]['metric']} ({better} is better)")
+        drawing.subplots_adjust(wspace=0.08)
+    return drawing
