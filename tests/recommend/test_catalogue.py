@@ -88,8 +88,24 @@ class TestMostFrequent:
     def test_exact_counts_must_be_declared(self) -> None:
         events = ap.simulate_interactions(users=80, items=20, rows=600, rating_range=None)
         catalogue = ap.MostFrequent(0.5, counts=ap.PublicCounts())
-        model = ap.MatrixFactorization(2, 1, "implicit", catalogue=catalogue).fit(events)
-        assert any("declared public" in warning for warning in model.privacy.warnings)
+        for allocation in (ap.AdaptiveWeights(), ap.UniformSampling(5)):
+            model = ap.MatrixFactorization(
+                2, 1, "implicit", catalogue=catalogue, allocation=allocation
+            ).fit(events)
+            assert any("declared public" in warning for warning in model.privacy.warnings)
+            assert "exact task counts" in model.privacy.neighbouring
+
+    def test_unused_counts_are_not_reported(self) -> None:
+        events = ap.simulate_interactions(users=80, items=20, rows=600, rating_range=None)
+        model = ap.MatrixFactorization(
+            2,
+            1,
+            "implicit",
+            catalogue=ap.MostFrequent(0.5),
+            allocation=ap.AdaptiveWeights(counts=ap.PublicCounts()),
+        ).fit(events)
+        assert model.privacy.neighbouring == "add or remove one user"
+        assert model.privacy.warnings == ()
 
     def test_needs_a_public_catalogue(self) -> None:
         with pytest.raises(ap.DataError, match="must be public"):

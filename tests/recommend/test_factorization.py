@@ -24,6 +24,7 @@ def events() -> ap.Interactions:
 
 
 def rmse(model: ap.Recommender, histories: ap.Interactions, test: ap.Interactions) -> float:
+    assert test.by_user.rating is not None
     error = model.predict_many(histories, test) - test.by_user.rating
     return float(np.sqrt(np.mean(error**2)))
 
@@ -188,6 +189,12 @@ class TestBudget:
         for release in plan.releases:
             assert release.name in str(plan)
 
+    def test_no_gramian_without_unobserved_weight(self, events: ap.Interactions) -> None:
+        model = MatrixFactorization(2, 1, "implicit", unobserved_weight=0.0).fit(events)
+        assert [record.name for record in model.privacy.ledger] == [
+            "counts", "weights", "sweep 1.A", "sweep 1.b",
+        ]  # fmt: skip
+
     def test_shares_that_leave_nothing(self) -> None:
         counts = ap.PrivateCounts(share=0.99)
         model = MatrixFactorization(allocation=ap.AdaptiveWeights(counts=counts))
@@ -299,6 +306,7 @@ class TestBadInput:
             ("delta", 0.0),
             ("delta", 1.0),
             ("allocation", "adaptive"),
+            ("allocation", ap.OptimalWeights()),
             ("solver", "sgd"),
             ("catalogue", "secret"),
             ("regularization", -1.0),
@@ -320,7 +328,7 @@ class TestBadInput:
         ],
     )
     def test_parameters(self, ratings: ap.Interactions, name: str, value: object) -> None:
-        model = MatrixFactorization(**{name: value})  # type: ignore[arg-type]
+        model = MatrixFactorization(**{name: value})
         with pytest.raises(ap.ParameterError, match=name):
             model.fit(ratings)
         with pytest.raises(ap.ParameterError, match=name):

@@ -93,6 +93,7 @@ class TestOneUser:
         model = recommender(EXPLICIT)
         with pytest.raises(ap.DataError, match="trained on ratings"):
             model.recommend([10, 20])
+        wrong: Any
         for wrong in (0.5, 6.0, math.nan, "5", None):
             with pytest.raises(ap.ParameterError, match="a rating"):
                 model.fold_in({10: wrong})
@@ -140,7 +141,7 @@ class TestManyUsers:
             assert own["rank"].to_list() == [1, 2, 3, 4, 5]
             np.testing.assert_allclose(own["score"], scores, rtol=1e-6)
             known = [key for key in history if key in model.item_ids]
-            expected = model.predict(history, known, unknown="ignore") if known else []
+            expected: Any = model.predict(history, known, unknown="ignore") if known else []
             np.testing.assert_allclose(predictions[rows][np.isin(ids, known)], expected)
 
     def test_unknown_item_is_predicted_as_the_mean(self) -> None:

@@ -218,11 +218,14 @@ def selection_change(record: Record, first: Tape, second: Tape) -> Change:
 def victim_alone(data: Data, neighbour: Data) -> Data:
     """The data of the one user that only one of the two has."""
     if isinstance(data, ap.Interactions):
-        larger = max(data, neighbour, key=lambda each: len(each.by_user.other))
+        assert isinstance(neighbour, ap.Interactions)
+        both = [data, neighbour]
+        larger = max(both, key=lambda each: len(each.by_user.other))
         return larger.take(np.isin(larger.user_key[larger.user_of_row], VICTIM_KEYS))
-    larger = max(data, neighbour, key=lambda each: len(each.labels))
-    keys = larger.user_key[larger.user]
-    return larger.take(np.isin(keys, VICTIM_KEYS))
+    assert isinstance(neighbour, ap.TaskData)
+    larger_tasks = max([data, neighbour], key=lambda each: len(each.labels))
+    keys = larger_tasks.user_key[larger_tasks.user]
+    return larger_tasks.take(np.isin(keys, VICTIM_KEYS))
 
 
 def assert_same_contents(model: Any, other: Any) -> None:

@@ -15,7 +15,6 @@ import apportion as ap
 from apportion.engine import CpuEngine
 from apportion.privacy import UserBound, UserWeights
 from apportion.recommend import factorization, item_step
-from apportion.recommend.recommender import UserStep
 from tests.soundness.harness import VICTIM, Change, check, notices
 
 ITEMS, RANGE = 15, (1.0, 5.0)
@@ -168,22 +167,6 @@ class TestPlantedFaults:
     def test_ratings_not_clipped(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(item_step, "clip_values", lambda values, bound: values)
         assert self.caught("extremes in turn", regularization=1e-3, label_bound=0.5)
-
-    def test_one_mean_of_all_ratings(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def everybody(self: UserStep, start: Any, rating: Any) -> Any:
-            return np.full(len(start) - 1, rating.mean())
-
-        monkeypatch.setattr(UserStep, "means", everybody)
-        assert self.caught("everything at the top")
-
-    def test_global_sum_over_ratings(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        # As in the released code: a user of k ratings adds k of them, at the sensitivity of few.
-        def means(self: UserStep, start: Any, rating: Any) -> Any:
-            return np.add.reduceat(np.append(rating.astype(float), 0.0), start[:-1])
-
-        monkeypatch.setattr(UserStep, "means", means)
-        monkeypatch.setattr(np, "clip", lambda values, low, high: values)
-        assert self.caught("everything at the top", centring="global")
 
     def test_exact_counts_in_the_regulariser(self, monkeypatch: pytest.MonkeyPatch) -> None:
         real = ap.AdaptiveWeights.typical_weights

@@ -70,8 +70,7 @@ class Allocation(ABC):
 
     def neighbouring(self) -> str:
         """Which data sets the guarantee cannot tell apart."""
-        fixed = "" if self.counts is None else self.counts.fixed()
-        return f"{ADD_OR_REMOVE}, {fixed} being public and fixed" if fixed else ADD_OR_REMOVE
+        return ADD_OR_REMOVE if self.counts is None else self.counts.neighbouring()
 
     def public_inputs(self) -> dict[str, Any]:
         """What the allocation takes as public, for the privacy report."""

@@ -14,6 +14,7 @@ from apportion.data import Graph
 from apportion.privacy import Curator, UserBound
 from apportion.privacy.checks import number, whole
 from apportion.privacy.errors import ParameterError
+from apportion.privacy.report import ADD_OR_REMOVE
 
 
 class Counts(ABC):
@@ -28,6 +29,11 @@ class Counts(ABC):
     def fixed(self) -> str:
         """What of the data is taken as known and the same in neighbouring data sets, if anything."""
         return ""
+
+    def neighbouring(self) -> str:
+        """Which data sets the guarantee cannot tell apart."""
+        fixed = self.fixed()
+        return f"{ADD_OR_REMOVE}, {fixed} being public and fixed" if fixed else ADD_OR_REMOVE
 
     def public_inputs(self) -> dict[str, Any]:
         """What is taken as public, for the privacy report."""

@@ -30,12 +30,12 @@ class ItemCatalogue(ABC):
     Attributes
         share: the portion of the budget (of mu^2) that choosing costs.
         delta_share: the portion of delta that choosing uses up.
-        gives_counts: whether numbers of users per item come with the choice.
+        counts: where numbers of users per item come from, if they come with the choice.
     """
 
     share: float = 0.0
     delta_share: float = 0.0
-    gives_counts: bool = False
+    counts: Counts | None = None
 
     @abstractmethod
     def choose(
@@ -76,7 +76,6 @@ class MostFrequent(ItemCatalogue):
 
     items: float = 0.2
     counts: Counts = field(default_factory=PrivateCounts)
-    gives_counts = True
 
     def __post_init__(self) -> None:
         number("items", self.items, above=0, at_most=1)
@@ -98,10 +97,6 @@ class MostFrequent(ItemCatalogue):
         places = np.sort(np.argsort(-sizes, kind="stable")[:kept])
         return data.of_items(places), sizes[places]
 
-    def warnings(self, data: Interactions) -> tuple[str, ...]:
-        """Also those of the counts."""
-        return super().warnings(data) + self.counts.warnings()
-
 
 @dataclass(frozen=True)
 class PrivateCatalogue(ItemCatalogue):
@@ -119,12 +114,16 @@ class PrivateCatalogue(ItemCatalogue):
     share: float = 0.1
     delta_share: float = 0.1
     cap: int = 50
-    gives_counts = True
 
     def __post_init__(self) -> None:
         number("share", self.share, above=0, below=1)
         number("delta_share", self.delta_share, above=0, below=1)
         whole("cap", self.cap, at_least=1)
+
+    @property
+    def counts(self) -> Counts:  # type: ignore[override]
+        """What the released counts are, but for the threshold."""
+        return PrivateCounts(share=self.share, cap=self.cap, method="sample")
 
     def choose(
         self, data: Interactions, curator: Curator

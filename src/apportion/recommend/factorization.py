@@ -171,7 +171,7 @@ class MatrixFactorization(Estimator, Recommender):
             counts=sizes,
             titles=None,
             user_step=user_step,
-            privacy=make_report(curator, allocation, public, warnings),
+            privacy=make_report(curator, allocation, public, warnings, catalogue.counts),
         )
         return self
 
@@ -191,16 +191,16 @@ class MatrixFactorization(Estimator, Recommender):
         planned = []
         if self._centring == "global":
             planned.append(PlannedRelease("mean", "mean of users' mean ratings", self.mean_share))
-        counts_share = catalogue.share if catalogue.gives_counts else allocation.share
+        counts_share = allocation.share if catalogue.counts is None else catalogue.share
         if counts_share:
             planned.append(PlannedRelease("counts", "users per item", counts_share))
         planned.append(PlannedRelease("weights", "sums of weights per item", self.weights_share))
         sweep_share = (1 - math.fsum(release.share for release in planned)) / int(self.sweeps)
-        implicit = self.feedback == "implicit"
-        rest = sweep_share * (1 - self.gramian_share if implicit else 1)
+        gramian = self.feedback == "implicit" and self.unobserved_weight > 0
+        rest = sweep_share * (1 - self.gramian_share if gramian else 1)
         for sweep in range(1, int(self.sweeps) + 1):
             name = f"sweep {sweep}"
-            if implicit:
+            if gramian:
                 share = sweep_share * self.gramian_share
                 planned.append(PlannedRelease(f"{name} gramian", "sum of all users' v v'", share))
             if self.solver == "descent":
@@ -294,8 +294,14 @@ class MatrixFactorization(Estimator, Recommender):
     def _allocation(self) -> Allocation:
         if not isinstance(self.allocation, Allocation):
             raise ParameterError(f"allocation must be an Allocation, got {self.allocation!r}")
-        uniform = isinstance(self.allocation, UniformWeights)
-        return AdaptiveWeights(exponent=0.0) if uniform else self.allocation
+        if isinstance(self.allocation, UniformWeights):
+            return AdaptiveWeights(exponent=0.0)
+        if type(self.allocation).typical_weights is Allocation.typical_weights:
+            raise ParameterError(
+                "allocation must be adaptive or uniform weights or a sampling for a recommender, "
+                f"got {type(self.allocation).__name__}"
+            )
+        return self.allocation
 
     @property
     def _centring(self) -> Literal["user", "global", "none"]:

@@ -109,7 +109,7 @@ def bar_figure(
                 axes.bar(place, mean, 0.94 * width, yerr=error, **look)
             if floor is not None:
                 levels = [mean_and_error(rows, f"bucket_{b}", **floor)[0] for b in range(BUCKETS)]
-                place = np.arange(BUCKETS)
+                left = np.arange(BUCKETS) - 0.46
                 look = {
                     "colors": "black",
                     "linestyles": ":",

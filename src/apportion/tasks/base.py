@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from apportion.allocation import Allocation
+from apportion.allocation.counts import Counts
 from apportion.data import TaskData
 from apportion.data.ids import Integers, find_ids, read_ids
 from apportion.data.tasks import read_matrix
@@ -61,18 +62,25 @@ def make_report(
     allocation: Allocation,
     public_inputs: dict[str, Any],
     warnings: tuple[str, ...] = (),
+    counts: Counts | None = None,
 ) -> PrivacyReport:
-    """The guarantee of what the curator has released, with these warnings and those of its parts."""
-    warnings = allocation.warnings() + warnings
+    """The guarantee of what the curator has released, with these warnings and those of its parts.
+
+    ``counts`` are the task counts that were used, if they are not the allocation's own.
+    """
+    inputs, source = allocation.public_inputs(), allocation if counts is None else counts
+    if counts is not None:
+        inputs = {"allocation": repr(allocation), **counts.public_inputs()}
+    warnings = source.warnings() + warnings
     delta = curator.target.delta
     if delta > LARGE_DELTA:
         warnings = (f"delta is large: with probability {delta:g} there is no guarantee", *warnings)
     return PrivacyReport(
         ledger=curator.ledger,
         secret_noise=curator.noise.secret,
-        public_inputs={**public_inputs, **allocation.public_inputs()},
+        public_inputs={**public_inputs, **inputs},
         warnings=warnings,
-        neighbouring=allocation.neighbouring(),
+        neighbouring=source.neighbouring(),
     )
 
 
