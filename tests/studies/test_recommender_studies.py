@@ -99,7 +99,7 @@ def test_slices(run: Run, tmp_path: Path) -> None:
 def test_neighbours(run: Run, tmp_path: Path) -> None:
     options = ("--query", "film 7 (", "--query", "Film 12", "--seeds", "1")
     printed = run("neighbours", "--epsilon", "1", "--epsilon", "5", *options)
-    assert "Film 7 (1999) (Drama|War" in printed
+    assert "Film 7 (1999): Drama|War" in printed
     assert written(tmp_path / "out") == {"neighbours.csv", "overlap.csv", "overlap.png"}
     lists = read(tmp_path / "out" / "neighbours.csv")
     assert len(lists) == 2 * 2 * 3 * 6

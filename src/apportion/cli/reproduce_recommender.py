@@ -1,5 +1,6 @@
 """``apportion reproduce``, the part on recommenders: tradeoff, exponent, slices, neighbours and skew."""
 
+import math
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from apportion.cli.data import DATA, Name
@@ -263,7 +265,8 @@ def _show(console: Console, rows: "Sequence[Row]", name: "Callable[[Row], str]")
         table = Table(title=title, title_justify="left")
         table.add_column("model")
         for epsilon in epsilons:
-            table.add_column(_epsilon(epsilon), justify="right")
+            private = not math.isinf(epsilon)
+            table.add_column(f"epsilon {epsilon:g}" if private else "not private", justify="right")
         for label in dict.fromkeys(row["name"] for row in named):
             cells = []
             for epsilon in epsilons:
@@ -305,12 +308,8 @@ def _show_buckets(
             last = epsilon
             where = {"epsilon": epsilon, "name": label}
             cells = [f"{mean_and_error(named, column, **where)[0]:.3f}" for column in columns]
-            table.add_row(_epsilon(epsilon), label, *cells)
+            table.add_row(f"{epsilon:g}", label, *cells)
         console.print(table)
-
-
-def _epsilon(epsilon: float) -> str:
-    return "not private" if epsilon == float("inf") else f"epsilon {epsilon:g}"
 
 
 def _neighbour_tables(lists: "Sequence[Row]", epsilon: float) -> list[Table]:
@@ -320,21 +319,25 @@ def _neighbour_tables(lists: "Sequence[Row]", epsilon: float) -> list[Table]:
     for query in dict.fromkeys(row["query"] for row in here):
         rows = [row for row in here if row["query"] == query]
         methods = list(dict.fromkeys(row["method"] for row in rows))
-        facts = f"{rows[0]['query_genres']}, {rows[0]['query_count']:,} users".removeprefix(", ")
-        table = Table(
-            title=f"{query} ({facts}), epsilon {epsilon:g}", title_justify="left", show_lines=True
-        )
+        facts = _facts(rows[0]["query_genres"], rows[0]["query_count"])
+        title = escape(f"{query}: {facts}; epsilon {epsilon:g}")
+        table = Table(title=title, title_justify="left", show_lines=True)
         for method in methods:
             table.add_column(method, overflow="fold", ratio=1)
         for rank in dict.fromkeys(row["rank"] for row in rows):
             cells = [
-                f"{row['title']}\n[dim]{row['genres']} {row['count']:,}[/dim]"
+                f"{escape(row['title'])}\n[dim]{escape(_facts(row['genres'], row['count']))}[/dim]"
                 for row in rows
                 if row["rank"] == rank
             ]
             table.add_row(*cells)
         tables.append(table)
     return tables
+
+
+def _facts(genres: str, count: int) -> str:
+    users = f"{count:,} users"
+    return f"{genres}, {users}" if genres else users
 
 
 def print_paths(console: Console, paths: Sequence[Path]) -> None:

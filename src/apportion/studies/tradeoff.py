@@ -94,7 +94,17 @@ def figure(rows: Sequence[Row], lines: dict[str, list[Series]]) -> Figure:
             axes.minorticks_off()
             axes.set_xlabel("epsilon")
             axes.set_title(f"{rows[0]['data']}, {titles[solver]}")
-            axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3)
+            handles, labels = axes.get_legend_handles_labels()
+            order = [*range(1, len(labels)), 0]  # the not private line comes first by itself
+            axes.legend(
+                [handles[place] for place in order],
+                [labels[place] for place in order],
+                frameon=False,
+                loc="upper center",
+                bbox_to_anchor=(0.5, -0.15),
+                ncols=2 if len(labels) < 5 else 3,
+                columnspacing=1.2,
+            )
         better = "lower" if rows[0]["metric"] == "RMSE" else "higher"
         panels[0].set_ylabel(f"test {rows[0]['metric']} ({better} is better)")
         drawing.subplots_adjust(wspace=0.08)
