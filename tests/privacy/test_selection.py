@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import binom, norm
+from scipy.stats import binom, chi2, kstest, norm
 
 import apportion as ap
 from apportion.privacy import Curator, Ledger, NoiseSource, PrivacyTarget, Record
@@ -26,6 +26,53 @@ def test_lone_ids_pass_as_rarely_as_promised() -> None:
         chosen, _ = keeper.select("counts", ids, np.ones(cap), cap, 0.5, delta)
         passed += len(chosen) > 0
     assert binom.ppf(1e-6, runs, delta) <= passed <= binom.ppf(1 - 1e-6, runs, delta)
+
+
+@pytest.mark.parametrize("cap", [1, 50])
+def test_lone_ids_at_any_cap(cap: int) -> None:
+    # As above, 1,500 runs; a threshold for fewer ids, or too little noise, would show.
+    delta, runs = 0.2, 1500
+    target = PrivacyTarget(1.0, 0.5, delta)
+    ids = np.arange(cap)
+    passed = sum(
+        len(
+            Curator(target, NoiseSource.from_seed(seed)).select(
+                "counts", ids, np.ones(cap), cap, 0.4, delta
+            )[0]
+        )
+        > 0
+        for seed in range(runs)
+    )
+    assert binom.ppf(1e-6, runs, delta) <= passed <= binom.ppf(1 - 1e-6, runs, delta)
+
+
+def test_ids_that_nobody_counts_for_never_pass() -> None:
+    # However many they are: one user alone may have brought them.
+    counts = np.zeros(20_000)
+    counts[7] = 1e6
+    chosen, _ = curator().select("counts", np.arange(20_000), counts, 1, 0.2, 5e-3)
+    assert chosen.tolist() == [7]
+
+
+@pytest.mark.parametrize("cap", [1, 50])
+def test_counts_come_with_noise(cap: int) -> None:
+    # A thousand noisy counts: mean, spread and shape of a normal distribution (1e-6 each).
+    counts = np.full(1000, 1e6)
+    chosen, noisy = curator().select("counts", np.arange(1000), counts, cap, 0.2, 5e-3)
+    assert len(chosen) == 1000
+    errors = (noisy - counts) / (math.sqrt(cap) / 0.2)
+    assert abs(errors.mean()) < norm.isf(5e-7) / math.sqrt(1000)
+    assert chi2.ppf(5e-7, 1000) < np.sum(errors**2) < chi2.isf(5e-7, 1000)
+    assert kstest(errors, "norm").pvalue > 1e-6
+
+
+def test_whether_an_id_passes_is_decided_with_noise() -> None:
+    # A count at the threshold passes half of the time (2,000 ids, 1e-6 on each side).
+    threshold = 1 + 5 * norm.isf(5e-3)
+    counts = np.full(2000, threshold)
+    chosen, noisy = curator().select("counts", np.arange(2000), counts, 1, 0.2, 5e-3)
+    assert binom.ppf(1e-6, 2000, 0.5) <= len(chosen) <= binom.ppf(1 - 1e-6, 2000, 0.5)
+    assert (noisy > threshold).all()
 
 
 def test_threshold() -> None:
@@ -98,7 +145,31 @@ def test_accountants_refuse_what_they_do_not_know() -> None:
         PLDAccountant().compose(ledger.to_dp_event())
 
 
-def test_no_noise_selects_everything() -> None:
+def test_no_noise_selects_whatever_counts() -> None:
     keeper = Curator(PrivacyTarget(math.inf, 1e-5))
-    chosen, counts = keeper.select("counts", np.array([2, 1]), np.array([0.0, 1.0]), 1, math.inf, 0)
-    assert (chosen.tolist(), counts.tolist()) == ([1, 2], [1.0, 0.0])
+    counts = np.array([3.0, 1.0, 0.0])
+    chosen, released = keeper.select("counts", np.array([2, 1, 5]), counts, 1, math.inf, 0)
+    assert (chosen.tolist(), released.tolist()) == ([1, 2], [1.0, 3.0])
+
+
+def test_repeated_ids_are_refused() -> None:
+    with pytest.raises(ap.ReleaseError, match="every id once"):
+        curator().select("counts", np.array([1, 1]), np.ones(2), 1, 0.1, 1e-3)
+
+
+def test_together_with_sampled_steps() -> None:
+    # What is left of delta, and no more, is what the sampled steps are accounted at.
+    plain = Ledger(PrivacyTarget(1.0, 6e-6))
+    both = Ledger(PrivacyTarget(1.0, 1e-5, 4e-6))
+    steps = Record("steps", "", (1,), 1.0, "", 1.5, steps=20, sampling_rate=0.02)
+    plain.append(steps)
+    both.append(steps)
+    both.append(Record("counts", "", (1,), 1.0, "", 1e6, delta=4e-6))
+    assert both.epsilon(1e-5) == pytest.approx(plain.epsilon(6e-6), rel=1e-3)
+    assert both.epsilon(1e-5) > 1.02 * plain.epsilon(1e-5)
+    # At the full delta this would just fit; at what is left of it, it must not.
+    limit = plain.epsilon(1e-5) * 1.01
+    assert limit < plain.epsilon(6e-6)
+    tight = Ledger(PrivacyTarget(limit, 1e-5, 4e-6))
+    with pytest.raises(ap.BudgetExceededError):
+        tight.append(steps)

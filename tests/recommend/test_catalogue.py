@@ -1,6 +1,7 @@
 """Items chosen from private counts."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -48,6 +49,40 @@ class TestPrivate:
         assert [record.name for record in model.privacy.ledger].count("counts") == 1
         counts = dict(zip(model.item_ids, model.released.counts, strict=True))
         assert counts["common 0"] == pytest.approx(600, abs=30)
+
+    def test_items_that_no_longer_count_are_not_found(self) -> None:
+        # Low-rated items are no events: they must not be released by chance, however many there are.
+        rows = 20_000
+        user = np.concatenate([np.arange(300), np.full(rows, 999)])
+        item = np.concatenate([np.zeros(300, int), np.arange(1, rows + 1)])
+        rating = np.concatenate([np.full(300, 5.0), np.ones(rows)])
+        events = ap.Interactions(user, item, rating).positives(4)
+        catalogue = ap.PrivateCatalogue(share=0.5, delta_share=0.5, cap=1)
+        model = ap.MatrixFactorization(
+            1, 1, "implicit", epsilon=9.0, delta=1e-3, catalogue=catalogue
+        ).fit(events)
+        assert model.item_ids.tolist() == [0]
+
+    def test_the_type_of_ids_depends_on_released_ones_only(self, tmp_path: Path) -> None:
+        rows = [(user, item) for user in range(300) for item in (7, 11)]
+        catalogue = ap.PrivateCatalogue(share=0.5, cap=2)
+        settings = {"epsilon": 9.0, "catalogue": catalogue, "noise_seed": 0}
+
+        def released(extra: list[tuple[object, object]]) -> tuple[list[object], object]:
+            text = "user,item\n" + "".join(f"{user},{item}\n" for user, item in rows + extra)
+            (tmp_path / "rows.csv").write_text(text)
+            data = ap.Interactions.from_path(tmp_path / "rows.csv", rating=None)
+            ids = ap.MatrixFactorization(1, 1, "implicit", **settings).fit(data).item_ids
+            return ids.tolist(), ids.dtype
+
+        assert released([]) == released([(999, "secret")]) == released([(999, "007")])
+        for kind in (np.int8, np.uint8, np.int32, np.uint64, object):
+            for lone in (1, 120):
+                user, item = np.array([*rows, (999, lone)]).T
+                data = ap.Interactions(user, item.astype(kind))
+                ids = ap.MatrixFactorization(1, 1, "implicit", **settings).fit(data).item_ids
+                assert ids.tolist() == [7, 11]
+                assert ids.dtype == np.int64
 
     def test_nothing_passes(self) -> None:
         model = ap.MatrixFactorization(2, 1, "implicit", epsilon=0.1, catalogue="private")

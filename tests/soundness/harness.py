@@ -208,8 +208,10 @@ def selection_change(record: Record, first: Tape, second: Tape) -> Change:
     larger, smaller = sorted((counts, others), key=lambda each: -sum(each.values()))
     moved = {key: value - smaller.get(key, 0.0) for key, value in larger.items()}
     assert all(0 <= value <= 1 for value in moved.values())
-    lone = sum(value for key, value in moved.items() if key not in smaller)
-    assert lone <= record.sensitivity**2 * (1 + 1e-9)
+    lone = [key for key, value in larger.items() if value > 0 and smaller.get(key, 0.0) == 0]
+    assert len(lone) <= record.sensitivity**2 * (1 + 1e-9)
+    released = [tape.selection[record.name][1][0].tolist() for tape in (first, second)]
+    assert all(counts[key] > 0 for key in released[0])
     assert record.delta > 0
     squared = sum(value**2 for value in moved.values())
     return Change(record.name, float(np.sqrt(squared)), record.sensitivity * (1 + 1e-9))
@@ -239,7 +241,7 @@ def assert_same_contents(model: Any, other: Any) -> None:
         learned = {"items", "item_ids", "counts", "titles", "user_step", "privacy"}
         assert set(vars(model)) == set(vars(other)) == learned
     for name in learned - {"privacy_", "privacy"}:
-        np.testing.assert_array_equal(getattr(model, name), getattr(other, name))
+        np.testing.assert_array_equal(getattr(model, name), getattr(other, name), strict=True)
 
 
 def check(fit: Fit, data: Data, neighbour: Data) -> list[Change]:

@@ -46,6 +46,7 @@ def worst_users() -> dict[str, tuple[Any, Any]]:
         "alone with an item": (np.array([ITEMS - 1]), np.array([5.0])),
         "alone with an item, and another": (np.array([0, ITEMS - 1]), np.array([1.0, 5.0])),
         "each row a hundred times": (np.repeat(every, 100), np.tile([1.0, 5.0], 50 * ITEMS)),
+        "alone with the first item": (np.array([-1, 3, 5]), np.array([5.0, 1.0, 5.0])),
         "ordinary": (np.array([1, 4, 6]), np.array([4.0, 2.0, 5.0])),
     }
 
@@ -53,7 +54,7 @@ def worst_users() -> dict[str, tuple[Any, Any]]:
 def neighbours(extra: tuple[Any, Any], **settings: Any) -> tuple[ap.Interactions, ap.Interactions]:
     """The population with one more user, and without it."""
     user, item, rating = population()
-    settings = {"items": ITEMS, "rating_range": RANGE, **settings}
+    settings = {"items": np.arange(-1, ITEMS), "rating_range": RANGE, **settings}
     order = np.random.default_rng(5).permutation(len(user) + len(extra[0]))
     with_user = ap.Interactions(
         np.concatenate([user, np.full(len(extra[0]), VICTIM)])[order],
@@ -108,6 +109,20 @@ def test_a_private_catalogue(extra: tuple[Any, Any], cap: int) -> None:
     with_user, without = neighbours(extra, items=None)
     check(fit, with_user, without)
     check(fit, without, with_user)
+
+
+def test_splitting_keeps_neighbours_neighbours() -> None:
+    # Also where the items come from the data, and a leaving user takes the first of them along.
+    catalogue = ap.PrivateCatalogue(share=0.5, cap=50)
+    fit = training(catalogue=catalogue, epsilon=50.0, feedback="implicit")
+    with_user, without = neighbours(worst_users()["alone with the first item"], items=None)
+    for seed in range(3):
+        check(fit, with_user.split((0.7, 0.3), seed)[0], without.split((0.7, 0.3), seed)[0])
+
+
+def test_the_mean_of_newcomers_is_public() -> None:
+    model = training()(neighbours(worst_users()["ordinary"])[0])
+    assert model.released.user_step.mean == sum(RANGE) / 2
 
 
 @pytest.mark.parametrize("size", [1e38, 1e-38])

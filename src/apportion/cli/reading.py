@@ -135,7 +135,9 @@ class Source:
 
         user, item, rating = self.user or "user", self.item or "item", self.rating or "rating"
         rated = not self.implicit or self.positives is not None
-        frame = read_columns(self.path, [user, item], [rating] if rated else [])
+        # Without a catalogue, what one row looks like must not change the others' ids.
+        texts = [item] if items is None and like is None else []
+        frame = read_columns(self.path, [user, item], [rating] if rated else [], texts)
         catalogue: Any = items
         if isinstance(items, Path):
             catalogue = read_id_list(items)

@@ -24,7 +24,9 @@ def check_columns(frame: Any, names: Sequence[str]) -> None:
             raise DataError(f"there is no column {name!r}; the columns are {present}")
 
 
-def read_columns(path: str | Path, ids: Sequence[str], numbers: Sequence[str]) -> pl.DataFrame:
+def read_columns(
+    path: str | Path, ids: Sequence[str], numbers: Sequence[str], texts: Sequence[str] = ()
+) -> pl.DataFrame:
     """Read these columns of a CSV or Parquet file, or of all Parquet files in a folder.
 
     Args:
@@ -32,6 +34,7 @@ def read_columns(path: str | Path, ids: Sequence[str], numbers: Sequence[str]) -
         ids: columns of ids. Those of a CSV file are whole numbers if writing the numbers out again
             gives the same text in every row, else strings: "007" and "7" stay apart.
         numbers: columns of numbers.
+        texts: those of the ids that stay strings in a CSV file whatever they are.
     """
     path = Path(path)
     if not path.exists():
@@ -54,7 +57,8 @@ def read_columns(path: str | Path, ids: Sequence[str], numbers: Sequence[str]) -
     if not is_csv:
         return frame
     return frame.with_columns(
-        *(ids_from_text(frame[name]) for name in ids), *(_numbers(frame[name]) for name in numbers)
+        *(ids_from_text(frame[name]) for name in ids if name not in texts),
+        *(_numbers(frame[name]) for name in numbers),
     )
 
 

@@ -17,13 +17,16 @@ class Graph:
         user, task: one entry per pair, [pairs].
         user_key: a number for each user that does not depend on any other user, [users]. Sampling
             uses it, so that a user's sampled tasks stay the same when another user leaves.
-        tasks: the size of the public catalogue.
+        tasks: the size of the catalogue.
+        task_key: if the catalogue is not public, likewise a number for each task, [tasks]; a task's
+            position would depend on who else is in the data.
     """
 
     user: Integers
     task: Integers
     user_key: NDArray[np.uint64]
     tasks: int
+    task_key: NDArray[np.uint64] | None = None
 
     @classmethod
     def from_rows(
@@ -55,7 +58,8 @@ class Graph:
     def scores(self, key: int) -> NDArray[np.uint64]:
         """A random number for every pair, from the key, the user's own key and the task, [pairs]."""
         secret = np.uint64(key % 2**64)
-        return mix(mix(mix(self.user_key)[self.user] ^ secret) + self.task.astype(np.uint64))
+        task = self.task.astype(np.uint64) if self.task_key is None else self.task_key[self.task]
+        return mix(mix(mix(self.user_key)[self.user] ^ secret) + task)
 
     def rank_within_user(self, *by: NDArray[Any]) -> Integers:
         """The rank of each pair among its user's pairs, by the first key, ties by the next."""

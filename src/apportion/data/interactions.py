@@ -112,11 +112,14 @@ class Interactions:
     def from_path(cls, path: str | Path, **columns: Any) -> Self:
         """Read a CSV or Parquet file, or a folder of Parquet files; arguments as in ``from_frame``.
 
-        Ids in a CSV file are whole numbers if they are written as such in every row, else strings.
+        Ids in a CSV file are whole numbers if they are written as such in every row, else strings. Those
+        of items are always strings if there is no catalogue: what one row looks like must not change the
+        others.
         """
-        ids = [columns.get(name, name) for name in ("user", "item")]
+        user, item = (columns.get(name, name) for name in ("user", "item"))
         rating = columns.get("rating", "rating")
-        frame = read_columns(path, ids, [] if rating is None else [rating])
+        texts = [item] if columns.get("items") is None else []
+        frame = read_columns(path, [user, item], [] if rating is None else [rating], texts)
         return cls.from_frame(frame, **columns)
 
     @classmethod
@@ -131,7 +134,9 @@ class Interactions:
     ) -> Self:
         """Read a scipy.sparse matrix of users x items; its width is the public number of items.
 
-        ``feedback="implicit"`` takes every stored entry that is not zero as an event.
+        ``feedback="implicit"`` takes every stored entry that is not zero as an event. A user's id is its
+        row number: a user who leaves must leave an empty row behind, or the others' ids, and with them
+        their sides of a ``split``, change.
         """
         if not (hasattr(matrix, "tocoo") and getattr(matrix, "ndim", 2) == 2):
             raise DataError(
@@ -180,7 +185,14 @@ class Interactions:
     @property
     def graph(self) -> Graph:
         """Who interacted with what, items being the tasks."""
-        return Graph(self.user_of_row, self.by_user.other, self.user_key, self.items)
+        return Graph(
+            self.user_of_row, self.by_user.other, self.user_key, self.items, self._item_key
+        )
+
+    @cached_property
+    def _item_key(self) -> NDArray[np.uint64] | None:
+        """Numbers of the items that do not depend on other items, unless the catalogue is public."""
+        return None if self.catalogue_is_public else id_keys(self.item_ids)
 
     def take(self, rows: NDArray[Any]) -> "Interactions":
         """The interactions at these rows of ``by_user`` (or where this mask is true); same users, items.
@@ -190,7 +202,7 @@ class Interactions:
         kept = np.zeros(len(self.by_user.other), dtype=bool)
         kept[rows] = True
         part = object.__new__(Interactions)
-        cached = ("user_of_row", "by_item")
+        cached = ("user_of_row", "by_item", "_item_key")
         part.__dict__ = {name: value for name, value in vars(self).items() if name not in cached}
         user, item = self.user_of_row[kept], self.by_user.other[kept]
         rating = None if self.by_user.rating is None else self.by_user.rating[kept]
@@ -314,7 +326,7 @@ def _check_range(rating_range: tuple[float, float] | None) -> tuple[float, float
         )
     except (TypeError, ValueError):
         raise ParameterError(f"rating_range must be two numbers, got {rating_range!r}") from None
-    if not low < high:
+    if not low < (low + high) / 2 < high:
         raise ParameterError(f"rating_range must go up, got {rating_range!r}")
     return low, high
 

@@ -161,36 +161,39 @@ class Curator:
         """Release which ids have a noisy count above a threshold, in ascending order, and those counts.
 
         The ids are those found in the data, so that which of them exist is private too; a user must add
-        at most one to each of at most ``cap`` counts.
+        at most one to each of at most ``cap`` counts. An id of count zero is never released: there may
+        be any number of these, and one user alone may have brought them.
 
         Guarantee
             The whole training is (epsilon, delta' + delta)-private if it is (epsilon, delta')-private
             as far as its noise goes. Let D have a user less than D', and M^ be the training on D' that
-            never selects an id which that user alone has. On D and with M^, the same ids have counts,
-            and these differ by at most cap in squares: a Gaussian release of sensitivity sqrt(cap),
-            followed by others. M and M^ differ on D' only if one of at most cap ids, each of count at
-            most 1, passes the threshold 1 + sigma z. With z such that 1 - Phi(z)^cap = delta this has
-            probability at most delta, independently of the other noise. So P[M(D') in S] <=
-            P[M^ in S] + delta <= e^epsilon P[M(D) in S] + delta' + delta; and since P[M(D') in S] >=
-            (1 - delta) P[M^ in S], also P[M(D) in S] <= min(1, e^epsilon P[M^ in S]) + delta' <=
-            e^epsilon P[M(D') in S] + delta' + delta.
+            never selects an id to whose count that user alone adds. On D and with M^, the same ids have
+            a count above zero, and these differ by at most cap in squares: a Gaussian release of
+            sensitivity sqrt(cap), followed by others. M and M^ differ on D' only if one of at most cap
+            ids, each of count at most 1, passes the threshold 1 + sigma z. With z such that
+            1 - Phi(z)^cap = delta this has probability at most delta, independently of the other noise.
+            So P[M(D') in S] <= P[M^ in S] + delta <= e^epsilon P[M(D) in S] + delta' + delta; and
+            since P[M(D') in S] >= (1 - delta) P[M^ in S], also P[M(D) in S] <=
+            min(1, e^epsilon P[M^ in S]) + delta' <= e^epsilon P[M(D') in S] + delta' + delta.
         """
         cap = whole("cap", cap, at_least=1)
         mu = number("mu of a release", mu, above=0)
         if counts.shape != (len(ids),) or not np.isfinite(counts).all():
             raise ReleaseError("a selection takes one finite count for every id")
+        if len(set(ids.tolist())) < len(ids):
+            raise ReleaseError("a selection takes every id once")
         bound = UserBound(math.sqrt(cap), f"a user adds at most 1 to each of at most {cap} counts")
         part = Part(name, "users per item, those above a threshold", bound)
         sigma = _noise_scale(bound.norm, mu)
         if sigma == 0:
-            delta, threshold = 0.0, -math.inf
+            delta, threshold = 0.0, 0.0
         else:
             delta = number("delta of a selection", delta, above=0, below=1)
             lone = -math.expm1(math.log1p(-delta) / cap)  # the chance that a count of 1 passes
             threshold = 1.0 - sigma * float(ndtri(lone))
         record = Record(name, part.what, (0, 1), bound.norm, bound.because, sigma, delta=delta)
         noisy = _add_noise(self.noise, part, record, 0, 0, counts[:, None])[:, 0]
-        chosen = np.flatnonzero(noisy > threshold)
+        chosen = np.flatnonzero((noisy > threshold) & (counts > 0))
         chosen = chosen[np.argsort(ids[chosen], kind="stable")]
         self.ledger.append(replace(record, shape=(len(chosen), 1)))
         return ids[chosen], noisy[chosen]

@@ -43,6 +43,11 @@ class ItemCatalogue(ABC):
     ) -> tuple[Interactions, NDArray[np.float64] | None]:
         """The interactions with the chosen items, and released numbers of users per item, if any."""
 
+    def check(self, data: Interactions) -> None:
+        """Refuse data whose catalogue should be public and is not; before anything is released."""
+        if not data.catalogue_is_public:
+            raise DataError(_NOT_PUBLIC)
+
     def warnings(self, data: Interactions) -> tuple[str, ...]:
         """What a reader of the privacy report should know."""
         if not data.catalogue_from_data:
@@ -57,9 +62,8 @@ class PublicCatalogue(ItemCatalogue):
     def choose(
         self, data: Interactions, curator: Curator
     ) -> tuple[Interactions, NDArray[np.float64] | None]:
-        """All of the data; an error if its catalogue is not public."""
-        if math.isfinite(curator.target.epsilon) and not data.catalogue_is_public:
-            raise DataError(_NOT_PUBLIC)
+        """All of the data."""
+        del curator
         return data, None
 
 
@@ -89,7 +93,6 @@ class MostFrequent(ItemCatalogue):
         self, data: Interactions, curator: Curator
     ) -> tuple[Interactions, NDArray[np.float64] | None]:
         """See ``ItemCatalogue.choose``."""
-        data, _ = PublicCatalogue().choose(data, curator)
         private = math.isfinite(curator.target.epsilon)
         graph = data.graph
         sizes = self.counts.estimate(graph, curator) if private else graph.task_sizes()
@@ -141,10 +144,17 @@ class PrivateCatalogue(ItemCatalogue):
         )
         if len(ids) == 0:
             raise DataError(
-                "no item has enough users to be in a private catalogue at this epsilon and delta; "
-                "raise them or the catalogue's share, or give a public catalogue"
+                "no item has enough users to be in a private catalogue at this epsilon and delta. Finding "
+                f"that out has cost {self.share:.0%} of the budget. Raise epsilon, delta or the catalogue's "
+                "share, or give a public catalogue"
             )
-        return data.of_items(match_ids(ids, data.item_ids)), np.maximum(sizes, 1.0)
+        chosen = data.of_items(match_ids(ids, data.item_ids))
+        if chosen.item_ids.dtype.kind in "iu":  # 64 bits signed or not: by the released ids alone
+            chosen.item_ids = np.array(chosen.item_ids.tolist())
+        return chosen, np.maximum(sizes, 1.0)
+
+    def check(self, data: Interactions) -> None:
+        """No list is needed."""
 
     def warnings(self, data: Interactions) -> tuple[str, ...]:
         """None: which items exist is covered."""

@@ -338,6 +338,7 @@ class MatrixFactorization(Estimator, Recommender):
         if self.feedback == "explicit" and not data.explicit:
             raise DataError('the data has no ratings; train on events with feedback="implicit"')
         if math.isfinite(self.epsilon):
+            self._catalogue.check(data)
             self._label_bound(data)
 
     def _check_parameters(self) -> None:

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-import matplotlib
+from matplotlib.colors import LinearSegmentedColormap
 
 from apportion.studies.benchmark import (
+    COLOURS,
     EPSILONS,
     Benchmark,
     Case,
@@ -21,6 +22,17 @@ from apportion.studies.tradeoff import NOT_PRIVATE, figure
 
 EXPONENTS = (0.0, 0.25, 1 / 3, 0.5, 1.0)
 ADAPTIVE = {"ssp": "AdaDPALS", "descent": "AdaDPSGD"}
+_COLOURS = LinearSegmentedColormap.from_list(
+    "exponents",
+    [
+        (0.0, "#e0b13c"),
+        (0.25, COLOURS["adaptive"]),
+        (1 / 3, "#35b0a7"),
+        (0.5, "#123f4a"),
+        (1.0, "#8e3b8a"),
+    ],
+    N=1201,  # a multiple of 12, and one: the exponents above have their colours exactly
+)
 
 
 @dataclass(frozen=True)
@@ -51,9 +63,9 @@ class Exponent:
         return run_cases(self.benchmarks, self.cases, self.seeds, on_fit)
 
 
-def shade(exponent: float) -> tuple[float, float, float, float]:
-    """The colour of an exponent: from light green for 0 to dark for 1."""
-    return matplotlib.colormaps["Greens"](0.3 + 0.7 * exponent)
+def colour(exponent: float) -> tuple[float, float, float, float]:
+    """The colour of an exponent; that of 1/4, the usual one, is that of adaptive weights elsewhere."""
+    return _COLOURS(exponent)
 
 
 def name_of(exponent: float) -> str:
@@ -73,7 +85,7 @@ def write(rows: Sequence[Row], folder: Path) -> list[Path]:
                 Series(
                     f"exponent {name_of(exponent)}",
                     {"method": method, "weight_exponent": exponent},
-                    shade(exponent),
+                    colour(exponent),
                 )
                 for exponent in exponents
             ]

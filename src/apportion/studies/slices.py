@@ -23,7 +23,7 @@ from apportion.studies.benchmark import (
     private_epsilons,
     run_cases,
 )
-from apportion.studies.exponent import name_of, shade
+from apportion.studies.exponent import colour, name_of
 from apportion.studies.output import STYLE, write_figure, write_table
 
 EXPONENTS = (0.25, 0.5, 1.0)
@@ -78,7 +78,7 @@ def figure(rows: Sequence[Row]) -> Figure:
     ]
     for mu in EXPONENTS:
         where = {"method": "AdaDPALS", "weight_exponent": mu}
-        bars.append(Series(f"AdaDPALS, exponent {name_of(mu)}", where, shade(mu)))
+        bars.append(Series(f"AdaDPALS, exponent {name_of(mu)}", where, colour(mu)))
     metric = rows[0]["metric"]
     label = "test RMSE (lower is better)"
     if metric != "RMSE":

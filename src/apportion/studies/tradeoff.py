@@ -103,9 +103,10 @@ def figure(rows: Sequence[Row], lines: dict[str, list[Series]]) -> Figure:
                 loc="upper center",
                 bbox_to_anchor=(0.5, -0.15),
                 ncols=2 if len(labels) < 5 else 3,
-                columnspacing=1.2,
+                columnspacing=1.0,
+                handlelength=1.3,
             )
         better = "lower" if rows[0]["metric"] == "RMSE" else "higher"
         panels[0].set_ylabel(f"test {rows[0]['metric']} ({better} is better)")
-        drawing.subplots_adjust(wspace=0.08)
+        drawing.subplots_adjust(wspace=0.1)
     return drawing

@@ -1,6 +1,7 @@
 """Ridge regression per task from noisy sufficient statistics (Algorithm 1)."""
 
 import math
+from functools import partial
 from typing import Self
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from apportion.allocation import AdaptiveWeights, Allocation
 from apportion.data import TaskData
 from apportion.engine import CpuEngine, Engine, TaskRows
+from apportion.engine.threads import in_threads
 from apportion.privacy import Curator, Part, UserWeights, clip_rows, clip_values, unpack
 from apportion.privacy.bounds import check_bound
 from apportion.privacy.checks import number
@@ -160,9 +162,10 @@ def solve_statistics(
         A, b = release.feed(first, *engine.statistics(rows, first, stop))
         matrices, alpha = penalty.add_shared(unpack(A, d), first), penalty.ridge[first:stop]
         if noise_radius == 0 and alpha.min() > 0:
-            coef[first:stop] = solve_exactly(matrices, b, alpha)
+            coef[first:stop] = in_threads(solve_exactly, matrices, b, alpha)
         else:
-            coef[first:stop] = solve_noisy(matrices, b, alpha, noise_ridge * noise_radius)
+            solve = partial(solve_noisy, ridge=noise_ridge * noise_radius)
+            coef[first:stop] = in_threads(solve, matrices, b, alpha)
     assert release.complete
     return coef
 
