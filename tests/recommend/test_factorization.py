@@ -58,6 +58,7 @@ class TestWithoutPrivacy:
                 epsilon=INF,
                 exponent=exponent,
                 regularization=regularization,
+                user_regularization=regularization,
             ).fit(ratings)
             values.append(objective(model, ratings, model.fold_in_many(ratings)))
         assert values == sorted(values, reverse=True)
@@ -85,6 +86,7 @@ class TestWithoutPrivacy:
             epsilon=INF,
             unobserved_weight=unobserved,
             regularization=regularization,
+            user_regularization=regularization,
         ).fit(events)
 
         shrink = math.sqrt(1 / (1 + unobserved))
@@ -156,7 +158,9 @@ class TestBudget:
         assert model.privacy.epsilon == pytest.approx(1.5, rel=1e-9)
 
     @pytest.mark.parametrize("feedback", ["explicit", "implicit"])
-    @pytest.mark.parametrize("solver", ["ssp", "descent"])
+    @pytest.mark.parametrize(
+        ("solver", "statistics"), [("ssp", "shared"), ("ssp", "per-task"), ("descent", "shared")]
+    )
     @pytest.mark.parametrize("centring", ["user", "global"])
     @pytest.mark.parametrize(
         "catalogue", ["public", "private", ap.MostFrequent(0.5)], ids=["public", "private", "most"]
@@ -166,6 +170,7 @@ class TestBudget:
         ratings: ap.Interactions,
         feedback: Any,
         solver: Any,
+        statistics: Any,
         centring: Any,
         catalogue: Any,
     ) -> None:
@@ -174,6 +179,7 @@ class TestBudget:
             2,
             feedback,
             solver=solver,
+            statistics=statistics,
             steps=2,
             epsilon=40.0,
             centring=centring,
@@ -190,7 +196,9 @@ class TestBudget:
             assert release.name in str(plan)
 
     def test_no_gramian_without_unobserved_weight(self, events: ap.Interactions) -> None:
-        model = MatrixFactorization(2, 1, "implicit", unobserved_weight=0.0).fit(events)
+        model = MatrixFactorization(
+            2, 1, "implicit", unobserved_weight=0.0, statistics="per-task"
+        ).fit(events)
         assert [record.name for record in model.privacy.ledger] == [
             "counts", "weights", "sweep 1.A", "sweep 1.b",
         ]  # fmt: skip
@@ -215,30 +223,28 @@ class TestBudget:
 class TestPrivateQuality:
     """Noise vanishes as epsilon grows; error rates: the margins are many times the spread over seeds."""
 
-    def test_more_budget_is_better(self, ratings: ap.Interactions) -> None:
+    @pytest.mark.parametrize("statistics", ["shared", "per-task"])
+    def test_more_budget_is_better(self, ratings: ap.Interactions, statistics: Any) -> None:
         train, test = ratings.split((0.8, 0.2))
-        errors = {
-            epsilon: np.mean(
-                [
-                    rmse(
-                        MatrixFactorization(
-                            3, 2, epsilon=epsilon, feature_bound=0.5, noise_seed=seed
-                        ).fit(train),
-                        train,
-                        test,
-                    )
-                    for seed in range(3)
-                ]
-            )
-            for epsilon in (1.0, 30.0, 1000.0)
-        }
-        assert errors[1.0] > errors[30.0] > errors[1000.0]
 
-    @pytest.mark.parametrize("solver", ["ssp", "descent"])
-    def test_beats_what_knows_no_taste(self, ratings: ap.Interactions, solver: Any) -> None:
+        def error(epsilon: float) -> float:
+            models = (
+                MatrixFactorization(3, 2, epsilon=epsilon, statistics=statistics, noise_seed=seed)
+                for seed in range(4)
+            )
+            return float(np.mean([rmse(model.fit(train), train, test) for model in models]))
+
+        assert error(1.0) > error(5.0) + 0.02 > error(200.0) + 0.02
+
+    @pytest.mark.parametrize(
+        ("solver", "statistics"), [("ssp", "shared"), ("ssp", "per-task"), ("descent", "shared")]
+    )
+    def test_beats_what_knows_no_taste(
+        self, ratings: ap.Interactions, solver: Any, statistics: Any
+    ) -> None:
         train, test = ratings.split((0.8, 0.2))
         model = MatrixFactorization(
-            3, 3, epsilon=200.0, solver=solver, feature_bound=0.5, noise_seed=0
+            3, 3, epsilon=200.0, solver=solver, statistics=statistics, noise_seed=0
         ).fit(train)
         alone = MatrixFactorization(3, 1, epsilon=INF, regularization=1e9).fit(train)
         assert rmse(model, train, test) < 0.95 * rmse(alone, train, test)
@@ -247,6 +253,7 @@ class TestPrivateQuality:
         # Almost no noise and bounds that clip nothing: weights change who counts how much, not the
         # strength of the regulariser, so the model stays close to the one without privacy.
         settings: dict[str, Any] = {"factors": 2, "sweeps": 1, "noise_ridge": 0.0, "seed": 1}
+        settings["statistics"] = "per-task"
         loose = {"epsilon": 1e6, "feature_bound": 3.0, "label_bound": 3.0, "noise_seed": 0}
         private = MatrixFactorization(**settings, **loose, allocation=ap.UniformWeights())
         exact = MatrixFactorization(**settings, epsilon=INF)
@@ -308,6 +315,9 @@ class TestBadInput:
             ("allocation", "adaptive"),
             ("allocation", ap.OptimalWeights()),
             ("solver", "sgd"),
+            ("statistics", "none"),
+            ("normalise", "yes"),
+            ("users_share", 1.0),
             ("catalogue", "secret"),
             ("regularization", -1.0),
             ("exponent", 3.0),

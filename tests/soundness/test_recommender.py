@@ -67,7 +67,10 @@ def neighbours(extra: tuple[Any, Any], **settings: Any) -> tuple[ap.Interactions
 
 def training(**settings: Any) -> Any:
     def fit(data: ap.Interactions) -> ap.MatrixFactorization:
-        given = {"factors": 3, "sweeps": 2, "epsilon": 2.0, "steps": 3, "feature_bound": 0.3}
+        given = {
+            "factors": 3, "sweeps": 2, "epsilon": 2.0, "steps": 3, "feature_bound": 0.3,
+            "statistics": "per-task",
+        }  # fmt: skip
         return ap.MatrixFactorization(**{**given, "noise_seed": 1, **settings}).fit(data)
 
     return fit
@@ -78,11 +81,15 @@ def ratios(changes: list[Change]) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("extra", worst_users().values(), ids=worst_users().keys())
-@pytest.mark.parametrize("solver", ["ssp", "descent"])
+@pytest.mark.parametrize(
+    ("solver", "statistics"), [("ssp", "shared"), ("ssp", "per-task"), ("descent", "shared")]
+)
 @pytest.mark.parametrize("feedback", ["explicit", "implicit"])
-def test_adding_a_worst_case_user(extra: tuple[Any, Any], solver: str, feedback: str) -> None:
+def test_adding_a_worst_case_user(
+    extra: tuple[Any, Any], solver: str, statistics: str, feedback: str
+) -> None:
     with_user, without = neighbours(extra)
-    fit = training(solver=solver, feedback=feedback)
+    fit = training(solver=solver, statistics=statistics, feedback=feedback)
     check(fit, with_user, without)
     check(fit, without, with_user)
 
@@ -90,14 +97,25 @@ def test_adding_a_worst_case_user(extra: tuple[Any, Any], solver: str, feedback:
 @pytest.mark.parametrize("allocation", ALLOCATIONS, ids=repr)
 @pytest.mark.parametrize("name", ["everything at the top", "alone with an item, and another"])
 @pytest.mark.parametrize("feedback", ["explicit", "implicit"])
-def test_every_allocation(allocation: ap.Allocation, name: str, feedback: str) -> None:
-    check(training(allocation=allocation, feedback=feedback), *neighbours(worst_users()[name]))
+@pytest.mark.parametrize("statistics", ["shared", "per-task"])
+def test_every_allocation(
+    allocation: ap.Allocation, name: str, feedback: str, statistics: str
+) -> None:
+    fit = training(allocation=allocation, feedback=feedback, statistics=statistics)
+    check(fit, *neighbours(worst_users()[name]))
 
 
 @pytest.mark.parametrize("extra", worst_users().values(), ids=worst_users().keys())
 @pytest.mark.parametrize("centring", ["user", "global", "none"])
 def test_every_way_of_centring(extra: tuple[Any, Any], centring: str) -> None:
     check(training(centring=centring), *neighbours(extra))
+
+
+@pytest.mark.parametrize("extra", worst_users().values(), ids=worst_users().keys())
+@pytest.mark.parametrize("normalise", [True, False])
+def test_stretched_and_clipped_vectors(extra: tuple[Any, Any], normalise: bool) -> None:
+    for statistics in ("shared", "per-task"):
+        check(training(normalise=normalise, statistics=statistics), *neighbours(extra))
 
 
 @pytest.mark.parametrize("extra", worst_users().values(), ids=worst_users().keys())
@@ -150,13 +168,18 @@ def test_the_most_frequent_items(extra: tuple[Any, Any]) -> None:
 
 def test_the_bounds_are_reached() -> None:
     # A sensitivity far above what a user can do would waste accuracy.
-    for settings in ({"regularization": 1e-3}, {"regularization": 1e-3, "feedback": "implicit"}):
+    for settings in (
+        {"regularization": 1e-3},
+        {"regularization": 1e-3, "feedback": "implicit", "normalise": False},
+    ):
         extra = worst_users()["extremes in turn"]
         found = ratios(check(training(**settings), *neighbours(extra)))
         assert found["weights"] > 0.999999
         assert found["sweep 2.A"] > 0.999
     assert found["sweep 2 gramian"] > 0.999
     assert found["sweep 2.b"] > 0.999
+    shared = ratios(check(training(statistics="shared", feedback="implicit"), *neighbours(extra)))
+    assert min(shared["users"], shared["sweep 1"], shared["sweep 2 gramian"]) > 0.999999
     alone = ratios(
         check(training(centring="global"), *neighbours(worst_users()["everything at the top"]))
     )
@@ -174,10 +197,23 @@ class TestPlantedFaults:
         assert not self.caught("extremes in turn")
         assert not self.caught("extremes in turn", feedback="implicit", solver="descent")
 
-    def test_user_vectors_not_clipped(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize("statistics", ["shared", "per-task"])
+    def test_user_vectors_not_bounded(
+        self, monkeypatch: pytest.MonkeyPatch, statistics: str
+    ) -> None:
         monkeypatch.setattr(item_step, "clip_rows", lambda rows, bound: rows)
-        assert self.caught("extremes in turn", regularization=1e-3)
-        assert self.caught("extremes in turn", regularization=1e-3, feedback="implicit")
+        monkeypatch.setattr(item_step, "stretch_rows", lambda rows, bound: rows)
+        weak = {"regularization": 1e-3, "statistics": statistics}
+        assert self.caught("extremes in turn", **weak)
+        assert self.caught("extremes in turn", **weak, feedback="implicit")
+
+    def test_exact_number_of_users(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(
+            factorization.MatrixFactorization,
+            "_public_users",
+            lambda self, data, plan, curator: float(data.users),
+        )
+        assert self.caught("ordinary", statistics="shared")
 
     def test_ratings_not_clipped(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(item_step, "clip_values", lambda values, bound: values)

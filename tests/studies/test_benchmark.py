@@ -63,7 +63,8 @@ def test_every_data_set_has_settings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "protocol"), [(name, each) for name, some in PROTOCOLS.items() for each in some]
+    ("name", "protocol"),
+    [(name, each) for name, some in PROTOCOLS.items() for each in sorted(some)],
 )
 def test_every_settings_file_makes_models_of_all_methods(name: str, protocol: str) -> None:
     here = BENCHMARKS[protocol](name, small_data(), read_settings(name)[protocol])

@@ -121,6 +121,10 @@ class Engine(ABC):
         """
 
     @abstractmethod
+    def moments(self, rows: TaskRows) -> Array:
+        """For each task, the sum of w y x alone, [tasks, d]."""
+
+    @abstractmethod
     def row_clipped_gradient(
         self, rows: TaskRows, norms: Array, coef: Array, derivative: Any, bound: float
     ) -> Array:

@@ -24,6 +24,12 @@ class CpuEngine(Engine):
         _statistics(rows.features, rows.feature_row, rows.label, rows.weight, start, second, first)
         return second, first
 
+    def moments(self, rows: TaskRows) -> Array:
+        """See ``Engine.moments``."""
+        first = np.zeros((rows.tasks, rows.dimension))
+        _moments(rows.features, rows.feature_row, rows.label, rows.weight, rows.start, first)
+        return first
+
     def row_clipped_gradient(
         self, rows: TaskRows, norms: Array, coef: Array, derivative: Any, bound: float
     ) -> Array:
@@ -104,6 +110,37 @@ def _add_gram(
                 out[q] += a0 * x0[q] + a1 * x1[q] + a2 * x2[q] + a3 * x3[q]
 
 
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _add_moment(
+    features: Array,
+    feature_row: Integers,
+    label: Array,
+    weight: Array,
+    first: int,
+    stop: int,
+    total: Array,
+) -> None:
+    """Add sum of w y x over the rows first to stop to ``total``, [d]."""
+    for row in range(first, stop):
+        x = features[feature_row[row]]
+        weighted = weight[row] * label[row]
+        for k in range(len(total)):
+            total[k] += weighted * x[k]
+
+
+@njit(parallel=True, cache=True)  # type: ignore[untyped-decorator]
+def _moments(
+    features: Array,
+    feature_row: Integers,
+    label: Array,
+    weight: Array,
+    start: Integers,
+    first: Array,
+) -> None:
+    for task in prange(len(start) - 1):
+        _add_moment(features, feature_row, label, weight, start[task], start[task + 1], first[task])
+
+
 @njit(parallel=True, cache=True)  # type: ignore[untyped-decorator]
 def _statistics(
     features: Array,
@@ -119,11 +156,7 @@ def _statistics(
         total = np.zeros((dimension, dimension))
         buffer = np.empty((_TOGETHER, dimension))
         _add_gram(features, feature_row, weight, start[task], start[task + 1], buffer, total)
-        for row in range(start[task], start[task + 1]):
-            x = features[feature_row[row]]
-            weighted = weight[row] * label[row]
-            for p in range(dimension):
-                first[task, p] += weighted * x[p]
+        _add_moment(features, feature_row, label, weight, start[task], start[task + 1], first[task])
         entry = 0
         for p in range(dimension):
             for q in range(p, dimension):

@@ -69,6 +69,19 @@ def clip_rows(rows: Floats, bound: float) -> NDArray[np.float64]:
     return clipped
 
 
+def stretch_rows(rows: Floats, bound: float) -> NDArray[np.float64]:
+    """Scale every row of ``rows`` [rows, d] to an L2 norm of ``bound``; rows of zeros stay.
+
+    >>> stretch_rows(np.array([[0.3, 0.4], [0.0, 0.0]]), bound=1.0).round(6)
+    array([[0.6, 0.8],
+           [0. , 0. ]])
+    """
+    limit = check_bound("bound", bound) * (1 - MARGIN)
+    unit, unit_norm, _ = _scaled(np.asarray(rows, dtype=np.float64))
+    scale = np.divide(limit, unit_norm, out=np.zeros_like(unit_norm), where=unit_norm > 0)
+    return unit * scale[:, None]
+
+
 def row_norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """The L2 norm of every row, also where squares would leave the range of numbers, [rows]."""
     norms = np.empty(len(rows))

@@ -47,21 +47,30 @@ class MatrixFactorization(Estimator, Recommender):
             Algorithm 2).
         catalogue: ``"public"`` (all items of the data's public catalogue), ``"private"`` (those found
             in the data that pass a noisy threshold), a ``PrivateCatalogue`` or a ``MostFrequent``.
-        regularization: the penalty; by default 0.1 (explicit) or 5 (implicit).
+        statistics: of ``"ssp"``: ``"shared"`` takes the users' second moment to be the same for all items
+            and spends nearly the whole budget on their right-hand sides, which are shrunk by what is
+            known of their noise; ``"per-task"`` releases a matrix for every item, as in the paper.
+            Without privacy every item has its own in any case.
+        regularization: the penalty; by default 0.05 (explicit) or 1.5 (implicit).
         exponent: of the number of rows in the penalty; by default 1 (explicit) or 0 (implicit). Items'
             numbers are released counts, a user's own number stays with it.
-        user_regularization: the penalty of users, if it is another.
+        user_regularization: the penalty of users; by default twice (explicit) or three times (implicit) that
+            of items.
         unobserved_weight: for implicit feedback.
         centring: ``"user"`` subtracts each user's own mean rating, which never leaves the user's side;
             ``"global"`` one mean for all, which is released; ``"none"`` nothing.
-        feature_bound: public; longer user vectors are scaled down to this norm.
-        label_bound: public; centred ratings are clipped to this size in the item step. By default
-            half of the rating range.
+        feature_bound: public; longer user vectors are scaled down to this norm. By default 0.4
+            (explicit) or 0.25 (implicit).
+        normalise: scale shorter user vectors up to that norm too; by default for implicit feedback,
+            where only the order of scores matters.
+        label_bound: public; centred ratings are clipped to this size in the item step. By default a
+            quarter of the rating range if each user's mean is subtracted, half of it for a global mean.
         gram_share: of an item step's budget, the portion spent on A; b gets the rest.
         gramian_share: of an item step's budget, the portion for the users' global Gramian (implicit).
         weights_share: the portion of the whole budget for the items' sums of weights, which put the
             regulariser on the scale of the weighted data.
         mean_share: the portion of the whole budget for the global mean, if there is one.
+        users_share: the portion of the whole budget for the number of users (``"shared"`` statistics).
         noise_ridge: as in ``MultiTaskRidge``.
         steps, gradient_bound, learning_rate: of ``"descent"``, per sweep, as in ``MultiTaskDescent``.
         seed: for the first item factors; harmless.
@@ -87,18 +96,21 @@ class MatrixFactorization(Estimator, Recommender):
         delta: float = 1e-5,
         allocation: Allocation = AdaptiveWeights.for_convex(),  # noqa: B008 (immutable)
         solver: Literal["ssp", "descent"] = "ssp",
+        statistics: Literal["shared", "per-task"] = "shared",
         catalogue: str | ItemCatalogue = "public",
         regularization: float | None = None,
         exponent: float | None = None,
         user_regularization: float | None = None,
-        unobserved_weight: float = 0.1,
+        unobserved_weight: float = 0.3,
         centring: Literal["user", "global", "none"] = "user",
-        feature_bound: float = 1.0,
+        feature_bound: float | None = None,
+        normalise: bool | None = None,
         label_bound: float | None = None,
         gram_share: float = 0.2,
         gramian_share: float = 0.05,
         weights_share: float = 0.02,
         mean_share: float = 0.02,
+        users_share: float = 0.005,
         noise_ridge: float = 1.0,
         steps: int = 20,
         gradient_bound: float | None = None,
@@ -113,6 +125,7 @@ class MatrixFactorization(Estimator, Recommender):
         self.delta = delta
         self.allocation = allocation
         self.solver = solver
+        self.statistics = statistics
         self.catalogue = catalogue
         self.regularization = regularization
         self.exponent = exponent
@@ -120,11 +133,13 @@ class MatrixFactorization(Estimator, Recommender):
         self.unobserved_weight = unobserved_weight
         self.centring = centring
         self.feature_bound = feature_bound
+        self.normalise = normalise
         self.label_bound = label_bound
         self.gram_share = gram_share
         self.gramian_share = gramian_share
         self.weights_share = weights_share
         self.mean_share = mean_share
+        self.users_share = users_share
         self.noise_ridge = noise_ridge
         self.steps = steps
         self.gradient_bound = gradient_bound
@@ -150,11 +165,14 @@ class MatrixFactorization(Estimator, Recommender):
         graph = data.graph
         weights, sizes = allocation.allocate(graph, curator, sizes)
         scale, counts = self._typical(plan, curator, allocation, weights, sizes, data.items)
+        users = self._public_users(data, plan, curator)
 
         start, item = data.by_user.start, data.by_user.other
         labels = user_step.labels(start, data.by_user.rating, means)
         ridge = self._regularization * scale * counts**self._exponent
-        item_step = ItemStep(settings, plan, curator, weights, labels, data, ridge, scale)
+        item_step = ItemStep(
+            settings, plan, curator, weights, labels, data, ridge, scale, scale * counts, users
+        )
         items = self._first_items(data.items)
         for sweep in range(1, settings.sweeps + 1):
             items = item_step(sweep, user_step.vectors(start, item, labels, items), items)
@@ -182,8 +200,9 @@ class MatrixFactorization(Estimator, Recommender):
         plan for epsilon = 1 at delta = 1e-05 (mu = 0.2681); noise in units of one user's part
           counts               users per item                                10.0%, noise 11.8
           weights              sums of weights per item                       2.0%, noise 26.4
-          sweep 1.A            weighted sums of x x'                         17.6%, noise 8.89
-          sweep 1.b            weighted sums of y x                          70.4%, noise 4.45
+          users                number of users                                0.5%, noise 52.8
+          sweep 1 gramian      sum of all users' v v'                         4.4%, noise 17.8
+          sweep 1              weighted sums of y x                          83.1%, noise 4.09
         """
         self._check_parameters()
         catalogue, allocation = self._catalogue, self._allocation
@@ -195,8 +214,10 @@ class MatrixFactorization(Estimator, Recommender):
         if counts_share:
             planned.append(PlannedRelease("counts", "users per item", counts_share))
         planned.append(PlannedRelease("weights", "sums of weights per item", self.weights_share))
+        if self._shared:
+            planned.append(PlannedRelease("users", "number of users", self.users_share))
         sweep_share = (1 - math.fsum(release.share for release in planned)) / int(self.sweeps)
-        gramian = self.feedback == "implicit" and self.unobserved_weight > 0
+        gramian = self._shared or (self.feedback == "implicit" and self.unobserved_weight > 0)
         rest = sweep_share * (1 - self.gramian_share if gramian else 1)
         for sweep in range(1, int(self.sweeps) + 1):
             name = f"sweep {sweep}"
@@ -206,6 +227,8 @@ class MatrixFactorization(Estimator, Recommender):
             if self.solver == "descent":
                 what = f"clipped gradients, {self.steps} steps"
                 planned.append(PlannedRelease(name, what, rest))
+            elif self._shared:
+                planned.append(PlannedRelease(name, "weighted sums of y x", rest))
             else:
                 for part, what, share in (
                     ("A", "weighted sums of x x'", self.gram_share),
@@ -221,10 +244,9 @@ class MatrixFactorization(Estimator, Recommender):
         elif self._centring == "user" and data.rating_range is not None:
             mean = sum(data.rating_range) / 2  # of a user without ratings
         explicit = self.feedback == "explicit"
-        own = self.user_regularization
         return UserStep(
             feedback=self.feedback,
-            regularization=self._regularization if own is None else float(own),
+            regularization=self._user_regularization,
             exponent=self._exponent,
             unobserved_weight=0.0 if explicit else float(self.unobserved_weight),
             centring=self._centring,
@@ -273,11 +295,20 @@ class MatrixFactorization(Estimator, Recommender):
         noisy = curator.counts("weights", sums, bound, plan.mu("weights"), "sums of weights")
         return allocation.typical_weights(sizes, noisy)
 
+    def _public_users(self, data: Interactions, plan: Plan, curator: Curator) -> float:
+        """The number of users with a row, released if needed, at least one. Sensitivity: 1."""
+        if not self._shared:
+            return 1.0
+        exact = float(np.count_nonzero(np.diff(data.by_user.start)))
+        bound = UserBound(1.0, "a user counts once")
+        [[users]] = curator.sums("users", np.array([[exact]]), bound, plan.mu("users"), "users")
+        return max(float(users), 1.0)
+
     def _first_items(self, items: int) -> Array:
         """Random factors, of about the size that explains ratings by users at their bound."""
         rng = np.random.default_rng(self.seed)
         private = math.isfinite(self.epsilon)
-        bound = float(self.feature_bound) if private else 1.0
+        bound = self._feature_bound if private else 1.0
         return rng.normal(0.0, 1 / (bound * math.sqrt(self.factors)), (items, int(self.factors)))
 
     @property
@@ -308,10 +339,32 @@ class MatrixFactorization(Estimator, Recommender):
         return self.centring if self.feedback == "explicit" else "none"
 
     @property
+    def _shared(self) -> bool:
+        """Whether one second moment stands for all items'."""
+        private = math.isfinite(self.epsilon)
+        return private and self.solver == "ssp" and self.statistics == "shared"
+
+    @property
+    def _feature_bound(self) -> float:
+        if self.feature_bound is not None:
+            return float(self.feature_bound)
+        return 0.4 if self.feedback == "explicit" else 0.25
+
+    @property
+    def _normalise(self) -> bool:
+        return self.feedback == "implicit" if self.normalise is None else self.normalise
+
+    @property
     def _regularization(self) -> float:
         if self.regularization is not None:
             return float(self.regularization)
-        return 0.1 if self.feedback == "explicit" else 5.0
+        return 0.05 if self.feedback == "explicit" else 1.5
+
+    @property
+    def _user_regularization(self) -> float:
+        if self.user_regularization is not None:
+            return float(self.user_regularization)
+        return self._regularization * (2.0 if self.feedback == "explicit" else 3.0)
 
     @property
     def _exponent(self) -> float:
@@ -330,7 +383,9 @@ class MatrixFactorization(Estimator, Recommender):
                 "or label_bound to the model"
             )
         low, high = data.rating_range
-        return max(abs(low), abs(high)) if self._centring == "none" else (high - low) / 2
+        if self._centring == "none":
+            return max(abs(low), abs(high))
+        return (high - low) / (4 if self._centring == "user" else 2)
 
     def _check_data(self, data: Interactions) -> None:
         if not isinstance(data, Interactions):
@@ -347,14 +402,15 @@ class MatrixFactorization(Estimator, Recommender):
         for name, choices in (
             ("feedback", ("explicit", "implicit")),
             ("solver", ("ssp", "descent")),
+            ("statistics", ("shared", "per-task")),
+            ("normalise", (None, True, False)),
             ("centring", ("user", "global", "none")),
         ):
             if getattr(self, name) not in choices:
                 wanted = " or ".join(repr(choice) for choice in choices)
                 raise ParameterError(f"{name} must be {wanted}, got {getattr(self, name)!r}")
         PrivacyTarget(self.epsilon, self.delta)
-        check_bound("feature_bound", self.feature_bound)
-        for name in ("label_bound", "gradient_bound"):
+        for name in ("feature_bound", "label_bound", "gradient_bound"):
             if getattr(self, name) is not None:
                 check_bound(name, getattr(self, name))
         for name in ("regularization", "user_regularization"):
@@ -364,7 +420,7 @@ class MatrixFactorization(Estimator, Recommender):
             number(name, getattr(self, name), at_least=0, at_most=1e100)
         if self.exponent is not None:
             number("exponent", self.exponent, at_least=0, at_most=2)
-        for name in ("gram_share", "gramian_share", "weights_share", "mean_share"):
+        for name in ("gram_share", "gramian_share", "weights_share", "mean_share", "users_share"):
             number(name, getattr(self, name), above=0, below=1)
         number("learning_rate", self.learning_rate, above=0, at_most=1e100)
         whole("seed", self.seed, at_least=0)
@@ -375,16 +431,16 @@ class MatrixFactorization(Estimator, Recommender):
         bound = self.gradient_bound
         return ItemSettings(
             solver=self.solver,
+            statistics=self.statistics,
             sweeps=int(self.sweeps),
-            feature_bound=float(self.feature_bound),
+            normalise=self._normalise,
+            feature_bound=self._feature_bound,
             label_bound=label_bound,
             unobserved_weight=0.0 if self.feedback == "explicit" else float(self.unobserved_weight),
             gram_share=float(self.gram_share),
             noise_ridge=float(self.noise_ridge),
             steps=int(self.steps),
-            gradient_bound=float(self.feature_bound) * label_bound / 4
-            if bound is None
-            else float(bound),
+            gradient_bound=self._feature_bound * label_bound / 4 if bound is None else float(bound),
             learning_rate=float(self.learning_rate),
         )
 
@@ -394,19 +450,22 @@ class MatrixFactorization(Estimator, Recommender):
         if self.solver == "ssp":
             unused |= {"steps", "gradient_bound", "learning_rate"}
         else:
+            unused |= {"statistics"}
+        if self.solver == "descent" or self._shared:
             unused |= {"gram_share", "noise_ridge"}
+        if not self._shared:
+            unused |= {"users_share"}
         if self.feedback == "explicit":
-            unused |= {"unobserved_weight", "gramian_share"}
+            unused |= {"unobserved_weight"} | (set() if self._shared else {"gramian_share"})
         else:
             unused |= {"centring", "label_bound"}
         if self._centring != "global":
             unused.add("mean_share")
-        own = self.user_regularization
         used = {
             **self._public_parameters(),
             **asdict(settings),
             "regularization": self._regularization,
-            "user_regularization": self._regularization if own is None else own,
+            "user_regularization": self._user_regularization,
             "exponent": self._exponent,
         }
         return {name: value for name, value in used.items() if name not in unused}

@@ -17,6 +17,7 @@ from apportion.privacy import (
     clip_rows,
     clip_values,
     pack,
+    stretch_rows,
     unpack,
 )
 from apportion.recommend.plan import Plan
@@ -26,6 +27,7 @@ from apportion.tasks.losses import find_loss
 from apportion.tasks.penalty import Penalty
 from apportion.tasks.ridge import open_statistics, solve_statistics
 from apportion.tasks.schedules import Adaptive
+from apportion.tasks.shared import open_moments, solve_moments
 
 Array = NDArray[np.float64]
 
@@ -35,7 +37,9 @@ class ItemSettings:
     """Parameters of ``MatrixFactorization`` as the item step uses them: defaults filled in."""
 
     solver: Literal["ssp", "descent"]
+    statistics: Literal["shared", "per-task"]
     sweeps: int
+    normalise: bool
     feature_bound: float
     label_bound: float
     unobserved_weight: float
@@ -56,7 +60,9 @@ class ItemStep:
         weights: of the pairs of users and items.
         labels: of the pairs, not clipped yet, [pairs].
         data: the interactions.
-        ridge, scale: for each item, the penalty and the typical weight of its users, [items].
+        ridge, scale, sums: for each item, the penalty, the typical weight of its users, and about the
+            sum of their weights, [items].
+        users: about how many users there are; 1 where nobody needs to know.
     """
 
     def __init__(
@@ -69,10 +75,12 @@ class ItemStep:
         data: Interactions,
         ridge: Array,
         scale: Array,
+        sums: Array,
+        users: float,
     ) -> None:
         self._settings, self._plan, self._curator = settings, plan, curator
-        self._weights, self._users = weights, data.users
-        self._ridge, self._scale = ridge, scale
+        self._weights, self._exact_users = weights, data.users
+        self._ridge, self._scale, self._sums, self._users = ridge, scale, sums, users
         if weights.bounded:
             labels = clip_values(labels, settings.label_bound)
         # A user's whole gradient is clipped, so its rows must lie together.
@@ -87,18 +95,30 @@ class ItemStep:
     def __call__(self, sweep: int, vectors: Array, items: Array) -> Array:
         """New factors of all items, given the users' vectors and the last factors, [items, factors]."""
         settings = self._settings
-        if self._weights.bounded:
-            vectors = clip_rows(vectors, settings.feature_bound)
-        shared = None
-        if settings.unobserved_weight:
-            shared = self._gramian(f"sweep {sweep} gramian", vectors)
-        penalty = Penalty(self._ridge, settings.unobserved_weight * self._scale, shared)
-        rows = replace(self._rows, features=vectors)
+        private = self._weights.bounded
+        if private:
+            bounded = stretch_rows if settings.normalise else clip_rows
+            vectors = bounded(vectors, settings.feature_bound)
+        shared_statistics = private and settings.solver == "ssp" and settings.statistics == "shared"
+        gramian = None
+        if settings.unobserved_weight or shared_statistics:
+            gramian = self._gramian(f"sweep {sweep} gramian", vectors)
         name = f"sweep {sweep}"
+        rows = replace(self._rows, features=vectors)
+        bounds = (settings.feature_bound, settings.label_bound)
+        if gramian is not None and shared_statistics:
+            release = open_moments(
+                self._curator, name, self._weights, rows, *bounds, self._mu(sweep, name)
+            )
+            # Unobserved pairs weigh on all users alike, so they only add to the mass.
+            mass = self._sums + settings.unobserved_weight * self._users * self._scale
+            return solve_moments(
+                rows, release, mass, gramian / self._users, self._ridge, CpuEngine()
+            )
+        penalty = Penalty(self._ridge, settings.unobserved_weight * self._scale, gramian)
         if settings.solver == "descent":
             return self._descend(name, rows, items, penalty, self._mu(sweep, name))
         mu = self._mu(sweep, f"{name}.A", f"{name}.b")
-        bounds = (settings.feature_bound, settings.label_bound)
         release = open_statistics(
             self._curator, name, self._weights, rows, *bounds, mu, settings.gram_share
         )
@@ -106,7 +126,7 @@ class ItemStep:
 
     def _mu(self, sweep: int, *names: str) -> float:
         """As planned; the last sweep gets whatever is left, to the last digit."""
-        if sweep == self._settings.sweeps:
+        if sweep == self._settings.sweeps or not self._weights.bounded:
             return self._curator.ledger.affordable_mu()
         return math.hypot(*(self._plan.mu(name) for name in names))
 
@@ -120,7 +140,8 @@ class ItemStep:
             bound = UserBound(self._settings.feature_bound**2, "|v v'| <= feature_bound^2")
         packed = pack((vectors.T @ vectors)[None])
         part = Part("gramian", "sum of all users' v v'", bound, vectors.shape[1], symmetric=True)
-        release = self._curator.open(name, [part], 1, self._plan.mu(name))
+        mu = self._plan.mu(name) if self._weights.bounded else math.inf
+        release = self._curator.open(name, [part], 1, mu)
         noisy = unpack(release.feed(0, packed)[0], vectors.shape[1])[0]
         values, basis = np.linalg.eigh(noisy)
         return np.asarray((basis * np.maximum(values, 0.0)) @ basis.T)
@@ -132,7 +153,7 @@ class ItemStep:
         steps, loss, engine = settings.steps, find_loss("squared"), CpuEngine()
         if not weights.bounded:
             open_gradients(self._curator, name, weights, items.shape, "row", 1.0, mu, steps)
-            sums = Gradients(rows, self._users, loss, math.inf, engine)
+            sums = Gradients(rows, self._exact_users, loss, math.inf, engine)
             curvature = sums.largest_eigenvalues() + penalty.largest_eigenvalues()
             return minimise_smooth(
                 lambda coef: sums(coef, None) + penalty.gradient(coef), items, curvature, steps
@@ -143,6 +164,6 @@ class ItemStep:
         release = open_gradients(
             self._curator, name, weights, items.shape, "user", bound, mu, steps
         )
-        sums = Gradients(rows, self._users, loss, bound, engine)
+        sums = Gradients(rows, self._exact_users, loss, bound, engine)
         schedule = Adaptive(settings.learning_rate * radius)
         return descend(sums, release, items, schedule, penalty, radius=radius)

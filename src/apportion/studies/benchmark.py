@@ -64,7 +64,16 @@ _OF_PROTOCOL = {
     "top-k": {"delta", "positive", "user_events", "item_users", "held_out", "most_frequent"},
 }
 _OF_STUDY = {"epsilon", "delta", "feedback", "allocation", "catalogue", "seed", "noise_seed"}
-_OF_MODEL = set(MatrixFactorization().get_params()) - _OF_STUDY - {"solver", "gradient_bound"}
+_OF_MODEL = (
+    set(MatrixFactorization().get_params())
+    - _OF_STUDY
+    - {
+        "solver",
+        "statistics",
+        "normalise",
+        "gradient_bound",
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -106,7 +115,11 @@ class Benchmark(ABC):
         if method.budget in ("tail", "adaptive") or (frequent and method.budget == "uniform"):
             share, cap = settings.take("counts_share"), settings.take("counts_cap")
             counts = {"counts": PrivateCounts(share, cap)}
-        arguments: dict[str, Any] = {"solver": method.solver, "feedback": self.feedback}
+        # As in the paper: a matrix for every item, users' vectors clipped and not stretched.
+        paper = {"statistics": "per-task", "normalise": False}
+        arguments: dict[str, Any] = {"solver": method.solver, "feedback": self.feedback, **paper}
+        if "regularization" in settings:  # the same for users and items
+            settings.setdefault("user_regularization", settings["regularization"])
         if method.budget != "not private":
             arguments["allocation"] = _allocation(method, settings, counts)
         if frequent:

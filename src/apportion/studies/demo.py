@@ -53,8 +53,10 @@ def run(
             solver="descent",
             steps=10,
             feature_bound=0.5,
+            label_bound=2.0,
             gradient_bound=0.5,
             regularization=0.05,
+            user_regularization=0.05,
         ).fit(train)
         for name, allocation in ALLOCATIONS.items()
     }

@@ -1,0 +1,72 @@
+"""One second moment for all tasks: nearly the whole budget is left for the right-hand sides."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.engine import Engine, TaskRows
+from apportion.privacy import Curator, OpenRelease, Part, UserWeights
+from apportion.privacy.bounds import check_bound
+
+Array = NDArray[np.float64]
+
+
+def open_moments(
+    curator: Curator,
+    name: str,
+    weights: UserWeights,
+    rows: TaskRows,
+    feature_bound: float,
+    label_bound: float,
+    mu: float,
+) -> OpenRelease:
+    """Record the release of b alone, b_i = sum_j w_ij y x of clipped rows, at a cost of ``mu``.
+
+    Sensitivity: |w_ij y x| <= w_ij L G, and sum_i w_ij^2 <= 1, so L G (as in ``open_statistics``).
+    """
+    G, L = check_bound("feature_bound", feature_bound), check_bound("label_bound", label_bound)
+    moment = weights.bound(G * L, "|y x| <= label_bound * feature_bound")
+    part = Part("b", "weighted sums of y x", moment, width=rows.dimension)
+    return curator.open(name, [part], rows.tasks, mu)
+
+
+def solve_moments(
+    rows: TaskRows,
+    release: OpenRelease,
+    mass: Array,
+    second_moment: Array,
+    ridge: Array,
+    engine: Engine,
+) -> Array:
+    """Sum and release b, and solve with A_i = mass_i * second_moment; the models, [tasks, d].
+
+    Everything but b is released or public already: ``mass`` [tasks], about the sum of the weights of
+    each task, ``second_moment`` [d, d], positive semi-definite, and ``ridge`` [tasks].
+    """
+    (b,) = release.feed(0, engine.moments(rows))
+    return shrink(b, release.records[0].noise_scale, mass, second_moment, ridge)
+
+
+def shrink(b: Array, noise: float, mass: Array, second_moment: Array, ridge: Array) -> Array:
+    """The most likely models given b_i = (mass_i C + ridge_i I) theta_i + noise, [tasks, d].
+
+    In the basis of C's eigenvectors every coordinate k stands by itself: b = a theta + noise with
+    a = mass_i c_k + ridge_i. Over tasks theta_k is taken to be normal around zero, and its variance
+    tau_k^2 follows from what the squares of b exceed those of the noise (empirical Bayes):
+
+        theta = a b / (a^2 + noise^2 / tau_k^2),    tau_k^2 = sum (b^2 - noise^2) / sum a^2.
+
+    A coordinate in which nothing can be told from noise is suppressed, in all tasks; the others are
+    hardly touched where a task is large, and shrunk where it is small. Nothing needs to be tuned.
+    """
+    values, basis = np.linalg.eigh(second_moment)
+    a = np.outer(mass, np.maximum(values, 0.0)) + ridge[:, None]
+    rotated = b @ basis
+    total = np.sum(rotated**2, axis=0)
+    # Never quite zero: a thousandth of what is there is kept as signal.
+    signal = np.maximum(total - len(b) * noise**2, 1e-3 * total)
+    power = np.sum(a**2, axis=0)
+    nothing = np.full_like(power, np.inf)
+    with np.errstate(over="ignore"):
+        penalty = np.divide(noise**2 * power, signal, out=nothing, where=signal > 0)
+        filtered = np.divide(a, a**2 + penalty, out=np.zeros_like(a), where=a > 0)
+    return np.asarray((filtered * rotated) @ basis.T)

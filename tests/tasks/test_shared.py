@@ -1,0 +1,72 @@
+"""Models from right-hand sides and one second moment: the filter, and what it is made of."""
+
+import numpy as np
+import pytest
+
+from apportion.engine import CpuEngine, TaskRows
+from apportion.privacy import stretch_rows
+from apportion.tasks.shared import shrink
+
+RNG = np.random.default_rng(0)
+C = np.cov(RNG.normal(size=(3, 50)))
+
+
+def test_without_noise_it_is_the_exact_solution() -> None:
+    mass, ridge, b = RNG.random(5) + 1, RNG.random(5), RNG.normal(size=(5, 3))
+    expected = [
+        np.linalg.solve(m * C + r * np.eye(3), y) for m, r, y in zip(mass, ridge, b, strict=True)
+    ]
+    np.testing.assert_allclose(shrink(b, 0.0, mass, C, ridge), expected)
+
+
+def test_it_minimises_the_expected_error() -> None:
+    # Among all strengths of the penalty, the one chosen is within a few percent of the best.
+    tasks, noise, spread = 4000, 3.0, np.array([2.0, 0.5, 0.05])
+    mass = RNG.pareto(1.0, tasks) + 0.5
+    values, basis = np.linalg.eigh(C)
+    truth = RNG.normal(size=(tasks, 3)) * spread @ basis.T
+    b = np.einsum("t,ij,tj->ti", mass, C, truth) + noise * RNG.normal(size=(tasks, 3))
+    found = shrink(b, noise, mass, C, np.zeros(tasks))
+    a = np.outer(mass, values)
+    best = np.zeros(3)
+    for k in range(3):
+        rotated = (b @ basis)[:, k]
+        errors = [
+            np.mean((a[:, k] * rotated / (a[:, k] ** 2 + r) - (truth @ basis)[:, k]) ** 2)
+            for r in np.geomspace(1e-3, 1e6, 200)
+        ]
+        best[k] = min(errors)
+    assert np.mean((found - truth) ** 2) * 3 < 1.1 * best.sum()
+
+
+def test_pure_noise_is_suppressed() -> None:
+    b = RNG.normal(size=(10_000, 3))
+    size = np.abs(shrink(b, 1.0, np.ones(10_000), np.eye(3), np.zeros(10_000)))
+    assert size.max() < 0.2
+
+
+@pytest.mark.parametrize("b", [np.zeros((4, 3)), np.full((4, 3), 1e200)])
+@pytest.mark.parametrize("matrix", [np.zeros((3, 3)), np.eye(3)])
+def test_nothing_becomes_infinite(b: np.ndarray, matrix: np.ndarray) -> None:
+    with np.errstate(over="ignore"):
+        models = shrink(b, 1.0, np.ones(4), matrix, np.zeros(4))
+    assert np.isfinite(models).all()
+
+
+def test_moments_are_those_of_the_statistics() -> None:
+    rows, tasks = 200, 7
+    task, user = RNG.integers(0, tasks, rows), RNG.integers(0, 20, rows)
+    examples = TaskRows.sort(
+        RNG.normal(size=(20, 4)), user, RNG.normal(size=rows), RNG.random(rows), user, task, tasks
+    )
+    engine = CpuEngine()
+    np.testing.assert_allclose(engine.moments(examples), engine.statistics(examples, 0, tasks)[1])
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-3, 1.0, 1e300])
+def test_stretched_rows_are_at_their_bound(size: float) -> None:
+    rows = stretch_rows(size * RNG.normal(size=(50, 4)), 0.7)
+    norms = np.linalg.norm(rows, axis=1)
+    assert (norms <= 0.7).all()
+    assert (norms > 0.7 * (1 - 1e-8)).all()
+    assert not stretch_rows(np.zeros((2, 3)), 0.7).any()
