@@ -291,7 +291,7 @@ def test_what_could_not_be_saved_is_not_trained(
         (["x.zip", "--data-set", "netflix"], "'--data-set'"),
         (["x", "--implicit", "--items", "private", "--top-share", "0.1"], "public list of items"),
         (["x", "--implicit", "--items", "public", "--k", "3"], "'--k'"),
-        (["x", "--implicit", "--items", "public", "--allocation", "tail-sampling"], "'--k'"),
+        (["x", "--implicit", "--items", "public", "--allocation", "tail-sampling"], "needs --k"),
         (
             ["x", "--not-private", "--allocation", "uniform", "--weight-exponent", "0.5"],
             "'--weight-exponent'",
@@ -494,7 +494,7 @@ def test_ids_of_text_and_bytes(tmp_path: Path, ids: Any, history: str) -> None:
         ("rated", "3=nan", "a rating must be a number of at least 1"),
         ("rated", "x=3", "'x' is no id of this model: its ids are whole numbers"),
         ("rated", "3=1,3=2", "names '3' twice"),
-        ("events", "3=5", "'3=5' is no id of this model"),
+        ("events", "3=5", "trained on events: name items alone"),
         ("events", " , ", "the history is empty"),
         ("events", "77", "knows none of these items"),
         ("events", "9" * 30, "knows none of these items"),

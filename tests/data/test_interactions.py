@@ -420,7 +420,7 @@ def test_refused_files(tmp_path: Path) -> None:
     with pytest.raises(ap.DataError, match="cannot be read"):
         Interactions.from_path(path)
     path.write_bytes(b"")
-    with pytest.raises(ap.DataError, match="cannot be read"):
+    with pytest.raises(ap.DataError, match="is empty"):
         Interactions.from_path(path)
 
 

@@ -582,7 +582,10 @@ def test_forged_garbage(folder: Path, name: str, content: bytes) -> None:
 @pytest.mark.parametrize("name", [TENSORS, TABLE, REPORT])
 @given(place=st.floats(0, 1, exclude_max=True), flip=st.integers(1, 255))
 @settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=100,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_forged_flips_are_read_or_refused(
     folder: Path, saved: Path, name: str, place: float, flip: int

@@ -89,6 +89,17 @@ class TestOneUser:
         assert ids.tolist() == [10, 50, 30]
         np.testing.assert_array_equal(scores, 0.0)
 
+    def test_a_history_that_says_nothing(self) -> None:
+        # All ratings are equal: less the user's mean, nothing is left.
+        counts = np.arange(ITEMS, dtype=float)
+        ids, scores = recommender(EXPLICIT, counts=counts).recommend({80: 5.0, 0: 5.0}, k=2)
+        assert ids.tolist() == [70, 60]
+        np.testing.assert_array_equal(scores, 5.0)
+
+    def test_what_it_is_shows(self) -> None:
+        shown = repr(recommender(IMPLICIT))
+        assert shown.startswith("Recommender(9 items, 3 factors, implicit: NOT PRIVATE")
+
     def test_ratings_are_needed_and_checked(self) -> None:
         model = recommender(EXPLICIT)
         with pytest.raises(ap.DataError, match="trained on ratings"):

@@ -39,6 +39,29 @@ def test_it_minimises_the_expected_error() -> None:
     assert np.mean((found - truth) ** 2) * 3 < 1.1 * best.sum()
 
 
+def test_a_guess_is_as_good_as_one_more_release() -> None:
+    # Two views of the same models with the same noise: half the noise variance in all.
+    tasks, noise = 4000, 2.0
+    truth, mass = RNG.normal(size=(tasks, 3)), np.ones(tasks)
+    views = [truth + noise * RNG.normal(size=(tasks, 3)) for _ in range(2)]
+    zero = np.zeros(tasks)
+    first = shrink(views[0], noise, mass, np.eye(3), zero)
+    second = shrink(views[1], noise, mass, np.eye(3), zero, guess=first)
+    both = shrink(np.mean(views, axis=0), noise / 2**0.5, mass, np.eye(3), zero)
+    errors = [np.mean((found - truth) ** 2) for found in (first, second, both)]
+    assert errors[1] < 0.95 * errors[0]
+    assert errors[1] < 1.05 * errors[2]
+
+
+def test_a_guess_of_noise_does_no_harm() -> None:
+    truth = RNG.normal(size=(4000, 3))
+    b, zero = truth + RNG.normal(size=(4000, 3)), np.zeros(4000)
+    plain = shrink(b, 1.0, zero + 1, np.eye(3), zero)
+    misled = shrink(b, 1.0, zero + 1, np.eye(3), zero, guess=5 * RNG.normal(size=(4000, 3)))
+    errors = [np.mean((found - truth) ** 2) for found in (plain, misled)]
+    assert errors[1] < 1.02 * errors[0]
+
+
 def test_pure_noise_is_suppressed() -> None:
     b = RNG.normal(size=(10_000, 3))
     size = np.abs(shrink(b, 1.0, np.ones(10_000), np.eye(3), np.zeros(10_000)))

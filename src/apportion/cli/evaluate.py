@@ -40,7 +40,7 @@ def evaluate(
     hold_out: Annotated[
         int | None,
         typer.Option(
-            min=1, show_default="1000", help="Users of DATA to take, at random (model of events)."
+            min=1, show_default="all", help="Users of DATA to take, at random (model of events)."
         ),
     ] = None,
     history: Annotated[
@@ -66,7 +66,8 @@ def evaluate(
     A model of ratings predicts those of --test from each user's rows in DATA: root mean squared error.
     A model of events gets a share of the events of some users of DATA and recommends; the others of
     their events are to be found: recall, NDCG, and the share of items that is ever recommended. Take
-    users that the model was not trained on.
+    users that the model was not trained on, and --positives as in training. Popularity is that in DATA;
+    items are those of the model and of DATA.
 
     The figures are exact statistics of the data given here. The model's guarantee does not cover
     them: publishing them tells something about these users.
@@ -90,7 +91,7 @@ def evaluate(
             metrics = _rate(recommender, source, Source(test, None, user, item, rating))
         else:
             share = 0.8 if history is None else history
-            metrics = _rank(recommender, source, hold_out or 1000, share, k or 20)
+            metrics = _rank(recommender, source, hold_out, share, k or 20)
     if json:
         typer.echo(json_.dumps({**_plain(asdict(metrics)), "note": NOTE}, allow_nan=False))
         return
@@ -130,7 +131,7 @@ def _rate(model: "Recommender", source: Source, test: Source) -> "RatingMetrics"
 
 
 def _rank(
-    model: "Recommender", source: Source, users: int, history: float, k: int
+    model: "Recommender", source: Source, users: int | None, history: float, k: int
 ) -> "RankingMetrics":
     from apportion.recommend.metrics import ranking_metrics
 
@@ -155,6 +156,7 @@ def _same_users(
         np.concatenate([ids[data.user_of_row] for data, ids in parts]),
         np.concatenate([data.item_ids[data.by_user.other] for data, _ in parts]),
         np.concatenate([data.by_user.rating for data, _ in parts]),
+        items=list(dict.fromkeys([*histories.item_ids.tolist(), *test.item_ids.tolist()])),
         rating_range=test.rating_range,
     )
     rows = len(histories.by_user.other) + len(test.by_user.other)

@@ -133,7 +133,7 @@ def fit(
         typer.Option(
             min=1, help="How often users and items take turns.", rich_help_panel=_MODEL_PANEL
         ),
-    ] = 3,
+    ] = 4,
     allocation: Annotated[
         AllocationName,
         typer.Option(help="How users split their budget.", rich_help_panel=_MODEL_PANEL),
@@ -217,6 +217,9 @@ def fit(
 
         if check_target(out) and not overwrite:
             raise ParameterError(f"{out} holds a model already; --overwrite replaces it")
+        out.parent.mkdir(
+            parents=True, exist_ok=True
+        )  # what cannot be made should not cost a training
         model = MatrixFactorization(
             factors=factors,
             sweeps=sweeps,
@@ -287,10 +290,14 @@ def _allocation(name: AllocationName, weight_exponent: float | None, k: int | No
     from apportion.allocation import AdaptiveWeights, TailSampling, UniformSampling, UniformWeights
 
     samples = name in (AllocationName.uniform_sampling, AllocationName.tail_sampling)
-    if samples != (k is not None):
+    if samples and k is None:
         raise typer.BadParameter(
-            "goes with --allocation uniform-sampling or tail-sampling, and only with them",
-            param_hint="'--k'",
+            f"{name.value} needs --k, the number of items that count for a user",
+            param_hint="'--allocation'",
+        )
+    if k is not None and not samples:
+        raise typer.BadParameter(
+            "goes with --allocation uniform-sampling or tail-sampling only", param_hint="'--k'"
         )
     if weight_exponent is not None and name is not AllocationName.adaptive:
         raise typer.BadParameter(

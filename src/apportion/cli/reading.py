@@ -119,7 +119,7 @@ class Source:
             data = self._read_file(items, rating_range, outside, like)
         if self.implicit and data.explicit:
             data = data.positives(-math.inf if self.positives is None else self.positives)
-        if like is not None and (match_ids(data.item_ids, like) < 0).all():
+        if like is not None and not (match_ids(data.item_ids, like) >= 0)[data.by_user.other].any():
             raise DataError(f"the model knows none of the items in {self.path}")
         return data
 
@@ -147,6 +147,9 @@ class Source:
                 catalogue = ids_like(catalogue, frame[item].to_numpy(), items)
         if like is not None:
             frame = frame.with_columns(ids_like(frame[item], like, self.path))
+            if catalogue is None:  # the model's items, and those of the file that it does not know
+                found = frame[item].unique(maintain_order=True).to_list()
+                catalogue = list(dict.fromkeys([*like.tolist(), *found]))
         return Interactions.from_frame(
             frame,
             user=user,

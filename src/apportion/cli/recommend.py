@@ -14,6 +14,7 @@ from apportion.cli.reading import (
     ItemColumn,
     Json,
     Model,
+    Positives,
     RatingColumn,
     Source,
     UserColumn,
@@ -47,6 +48,7 @@ def recommend(
     user: UserColumn = None,
     item: ItemColumn = None,
     rating: RatingColumn = None,
+    positives: Positives = None,
     json: Json = False,
 ) -> None:
     """Recommend items for one history, or for every user of a file.
@@ -66,8 +68,10 @@ def recommend(
         raise typer.BadParameter(
             "give one of --history and --histories", param_hint="'--history' / '--histories'"
         )
-    if (histories is None) != (out is None):
-        raise typer.BadParameter("goes with --histories, and only with it", param_hint="'--out'")
+    if histories is not None and out is None:
+        raise typer.BadParameter("needs --out, a file for the lists", param_hint="'--histories'")
+    if histories is None and out is not None:
+        raise typer.BadParameter("goes with --histories only", param_hint="'--out'")
     from apportion.data.files import check_folder
     from apportion.recommend.files import load
 
@@ -77,7 +81,11 @@ def recommend(
         check_folder(out.parent)
         recommender = load(model)
         explicit = recommender.released.user_step.feedback == "explicit"
-        source = Source(histories, None, user, item, rating, implicit=not explicit)
+        if explicit and positives is not None:
+            raise typer.BadParameter(
+                "is for models of events; this is one of ratings", param_hint="'--positives'"
+            )
+        source = Source(histories, None, user, item, rating, not explicit, positives)
         data = source.read(like=recommender.item_ids)
         console = Console(stderr=json)
         _write(_lists(recommender, data, k, console), out)
@@ -131,6 +139,8 @@ def _parse_history(model: "Recommender", text: str) -> dict[Any, float]:
                 raise DataError(
                     f"this model was trained on ratings: {entry!r} must be ITEM=RATING, as in 318=5"
                 )
+        if not explicit and "=" in name and model.item_ids.dtype.kind != "O":
+            raise DataError("this model was trained on events: name items alone, as in 318,296")
         item = read_id(name, model.item_ids)
         if item in history:
             raise DataError(f"the history names {name!r} twice")

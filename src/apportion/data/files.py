@@ -3,6 +3,7 @@
 import errno
 import os
 import tempfile
+import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,6 +41,10 @@ def read_columns(
     if not path.exists():
         raise DataError(f"there is no file or folder {path}")
     is_csv = is_text(path)
+    if zipfile.is_zipfile(path):
+        raise DataError(
+            f"{path} is an archive; those of known data sets are read with --data-set NAME"
+        )
     wanted = [*ids, *numbers]
     try:
         if is_csv:
@@ -51,6 +56,8 @@ def read_columns(
             if name not in present:
                 raise DataError(f"{path} has no column {name!r}; its columns are {present}")
         frame = lazy.select(wanted).collect()
+    except pl.exceptions.NoDataError:
+        raise DataError(f"{path} is empty") from None
     except (pl.exceptions.PolarsError, OSError) as error:
         # The text of the error may quote the data; its kind does not.
         raise DataError(f"{path} cannot be read ({type(error).__name__})") from None

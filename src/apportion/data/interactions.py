@@ -42,8 +42,8 @@ class Interactions:
         user, item: ids of any type, [rows].
         rating: one number per row, or None for implicit feedback.
         items: the public catalogue: the number of items (ids are then 0, 1, ...), a list of ids, or
-            ``"public"`` to declare the ids found in the data public. Without one the data can only be
-            used where no privacy is asked for.
+            ``"public"`` to declare the ids found in the data public. Without one a private model has to
+            find its items privately: ``MatrixFactorization(catalogue="private")``.
         rating_range: the smallest and largest possible rating, public.
         outside: what to do with ratings outside the range: ``"error"`` or ``"clip"``.
 
@@ -70,6 +70,7 @@ class Interactions:
         ratings = None
         if rating is not None:
             ratings = _read_ratings(rating, len(user_ids), self.rating_range, outside)
+        self.events = "given" if rating is None else None
         self.catalogue_is_public = items is not None
         self.catalogue_from_data = isinstance(items, str)
         self.item_ids, item_codes = read_catalogue("item", items, item_ids)
@@ -228,6 +229,7 @@ class Interactions:
         if self.by_user.rating is None:
             raise DataError("these interactions have no ratings")
         part = self.take(self.by_user.rating >= number("at_least", at_least))
+        part.events = f"ratings of at least {at_least:g}"
         part.by_user = Orientation(part.by_user.start, part.by_user.other, None)
         return part
 
@@ -246,12 +248,12 @@ class Interactions:
         return tuple(self.take(part == place) for place in range(len(shares)))
 
     def hold_out_users(
-        self, users: int, history: float = 0.8, at_least: int = 1, seed: int = 0
+        self, users: int | None = None, history: float = 0.8, at_least: int = 1, seed: int = 0
     ) -> tuple["Interactions", "HeldOut"]:
         """Keep some users out of training: their history to recommend from, their labels to find.
 
         Args:
-            users: how many, chosen at random among those with ``at_least`` interactions.
+            users: how many, chosen at random among those with ``at_least`` interactions; None for all.
             history: the share of a held-out user's interactions that is its history, at least one; one
                 is left as a label where the user has two or more.
             at_least: the number of interactions a held-out user must have.
@@ -261,7 +263,7 @@ class Interactions:
         history = number("history", history, above=0, below=1)
         lot = mix(self.user_key ^ np.uint64(key))
         eligible = np.flatnonzero(np.diff(self.by_user.start) >= at_least)
-        if whole("users", users, at_least=1) > len(eligible):
+        if users is not None and whole("users", users, at_least=1) > len(eligible):
             raise DataError(f"fewer than {users} users have at least {at_least} interactions")
         held = np.zeros(self.users, dtype=bool)
         held[eligible[np.argsort(lot[eligible], kind="stable")[:users]]] = True
@@ -353,6 +355,6 @@ def _read_ratings(
     if not (inside := (values >= np.float32(low)) & (values <= np.float32(high))).all():
         row = int(np.argmin(inside))
         raise DataError(
-            f'rating: row {row} is outside {low:g} to {high:g}; outside="clip" clips it'
+            f'rating: row {row} is outside {low:g} to {high:g}; outside="clip" clips it (--outside clip)'
         )
     return values

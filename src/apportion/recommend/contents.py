@@ -247,9 +247,16 @@ def _parse_tensors(
 
 def _parse_table(path: Path, content: bytes) -> tuple[Ids, Ids | None]:
     try:
-        frame = pl.read_parquet(io.BytesIO(content))
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        return _read_table(path, content)
+    except DataError:
+        raise
+    except (Exception, pl.exceptions.PanicException) as error:
+        # Whatever a damaged file makes the reader do, and even a column that it could read.
         raise DataError(f"{path} is not a readable Parquet file ({type(error).__name__})") from None
+
+
+def _read_table(path: Path, content: bytes) -> tuple[Ids, Ids | None]:
+    frame = pl.read_parquet(io.BytesIO(content))
     if frame.columns not in (["id"], ["id", "title"]):
         raise DataError(f"{path} must have the columns id and, at most, title")
     ids, titles = frame["id"], frame["title"] if "title" in frame.columns else None

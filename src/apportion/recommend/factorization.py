@@ -89,7 +89,7 @@ class MatrixFactorization(Estimator, Recommender):
     def __init__(
         self,
         factors: int = 32,
-        sweeps: int = 3,
+        sweeps: int = 4,
         feedback: Literal["explicit", "implicit"] = "explicit",
         *,
         epsilon: float = 1.0,
@@ -181,6 +181,7 @@ class MatrixFactorization(Estimator, Recommender):
         public = {
             "catalogue": f"{catalogue!r}: {data.items} items",
             "rating_range": data.rating_range,
+            "events": data.events,
             **self._used_parameters(settings),
         }
         self.released_ = ItemModel(
@@ -461,6 +462,10 @@ class MatrixFactorization(Estimator, Recommender):
             unused |= {"centring", "label_bound"}
         if self._centring != "global":
             unused.add("mean_share")
+        if math.isinf(self.epsilon):
+            unused |= {"statistics", "normalise", "feature_bound", "label_bound", "gradient_bound"}
+            unused |= {"gram_share", "gramian_share", "weights_share", "mean_share"}
+            unused |= {"noise_ridge", "learning_rate"}
         used = {
             **self._public_parameters(),
             **asdict(settings),

@@ -112,9 +112,9 @@ class ItemStep:
             )
             # Unobserved pairs weigh on all users alike, so they only add to the mass.
             mass = self._sums + settings.unobserved_weight * self._users * self._scale
-            return solve_moments(
-                rows, release, mass, gramian / self._users, self._ridge, CpuEngine()
-            )
+            moment = gramian / self._users
+            guess = None if sweep == 1 else items  # the first items are random
+            return solve_moments(rows, release, mass, moment, self._ridge, guess, CpuEngine())
         penalty = Penalty(self._ridge, settings.unobserved_weight * self._scale, gramian)
         if settings.solver == "descent":
             return self._descend(name, rows, items, penalty, self._mu(sweep, name))

@@ -101,6 +101,11 @@ class Recommender:
     def __init__(self, released: ItemModel) -> None:
         self.released_ = released
 
+    def __repr__(self) -> str:
+        items, factors = self.items.shape
+        facts = f"{items} items, {factors} factors, {self.released.user_step.feedback}"
+        return f"{type(self).__name__}({facts}: {self.privacy.verdict})"
+
     @property
     def released(self) -> ItemModel:
         """Everything that may be published."""
@@ -303,7 +308,11 @@ class Recommender:
         if unknown == "ignore":
             places = match_ids(ids, self.item_ids)
         elif unknown == "error":
-            places = self._places("history", ids)
+            try:
+                places = self._places("history", ids)
+            except DataError as error:
+                hint = 'unknown="ignore" leaves such items out'
+                raise DataError(f"{error} (rows from 0 on; {hint})") from None
         else:
             raise ParameterError(f'unknown must be "error" or "ignore", got {unknown!r}')
         mean = step.means(np.array([0, len(ids)]), rating)
@@ -339,14 +348,15 @@ class Recommender:
     ) -> Iterator[tuple[Integers, Integers, Scores]]:
         k = min(k, len(self.item_ids))
         small = self._fold_in(rows).astype(np.float32)
-        newcomer = np.diff(rows.start) == 0
+        newcomer: NDArray[np.bool_] = ~np.asarray(small.any(axis=1))
         popularity = self.released.counts
         step = _rows_at_once(len(self.items))
         for first in range(0, len(rows.user), step):
             stop = min(first + step, len(rows.user))
             scores = small[first:stop] @ self.items.T
             new = newcomer[first:stop]
-            if popularity is not None:  # who has no history gets what is popular
+            # Who has no history, or one that says nothing, such as equal ratings, gets what is popular.
+            if popularity is not None:
                 scores[new] = popularity
             start = rows.start[first : stop + 1]
             if not exclude:

@@ -35,18 +35,27 @@ def solve_moments(
     mass: Array,
     second_moment: Array,
     ridge: Array,
+    guess: Array | None,
     engine: Engine,
 ) -> Array:
     """Sum and release b, and solve with A_i = mass_i * second_moment; the models, [tasks, d].
 
     Everything but b is released or public already: ``mass`` [tasks], about the sum of the weights of
-    each task, ``second_moment`` [d, d], positive semi-definite, and ``ridge`` [tasks].
+    each task, ``second_moment`` [d, d], positive semi-definite, ``ridge`` [tasks], and ``guess``
+    [tasks, d], models from an earlier release, if there are any.
     """
     (b,) = release.feed(0, engine.moments(rows))
-    return shrink(b, release.records[0].noise_scale, mass, second_moment, ridge)
+    return shrink(b, release.records[0].noise_scale, mass, second_moment, ridge, guess)
 
 
-def shrink(b: Array, noise: float, mass: Array, second_moment: Array, ridge: Array) -> Array:
+def shrink(
+    b: Array,
+    noise: float,
+    mass: Array,
+    second_moment: Array,
+    ridge: Array,
+    guess: Array | None = None,
+) -> Array:
     """The most likely models given b_i = (mass_i C + ridge_i I) theta_i + noise, [tasks, d].
 
     In the basis of C's eigenvectors every coordinate k stands by itself: b = a theta + noise with
@@ -57,10 +66,22 @@ def shrink(b: Array, noise: float, mass: Array, second_moment: Array, ridge: Arr
 
     A coordinate in which nothing can be told from noise is suppressed, in all tasks; the others are
     hardly touched where a task is large, and shrunk where it is small. Nothing needs to be tuned.
+
+    With a ``guess``, theta_k is taken to be normal around rho_k times it instead, rho_k (between 0 and 1)
+    being the regression of b on a times the guess: so the noise of one release is averaged with
+    that of those before.
     """
     values, basis = np.linalg.eigh(second_moment)
     a = np.outer(mass, np.maximum(values, 0.0)) + ridge[:, None]
     rotated = b @ basis
+    centre = np.zeros_like(b)
+    if guess is not None:
+        centre = guess @ basis
+        scale = np.sum((a * centre) ** 2, axis=0)
+        agreement = np.sum(a * centre * rotated, axis=0)
+        rho = np.divide(agreement, scale, out=np.zeros_like(scale), where=scale > 0)
+        centre = np.clip(rho, 0.0, 1.0) * centre
+        rotated = rotated - a * centre
     total = np.sum(rotated**2, axis=0)
     # Never quite zero: a thousandth of what is there is kept as signal.
     signal = np.maximum(total - len(b) * noise**2, 1e-3 * total)
@@ -69,4 +90,4 @@ def shrink(b: Array, noise: float, mass: Array, second_moment: Array, ridge: Arr
     with np.errstate(over="ignore"):
         penalty = np.divide(noise**2 * power, signal, out=nothing, where=signal > 0)
         filtered = np.divide(a, a**2 + penalty, out=np.zeros_like(a), where=a > 0)
-    return np.asarray((filtered * rotated) @ basis.T)
+    return np.asarray((centre + filtered * rotated) @ basis.T)
