@@ -20,11 +20,10 @@ from apportion.studies.benchmark import (
     RatingSplit,
     TopKBenchmark,
     TopKSplit,
-    mean_and_error,
     read_benchmarks,
     read_settings,
-    run_cases,
 )
+from apportion.studies.comparison import Comparison, mean_and_error
 from tests.studies.recommender import both_protocols, small_data, write_archive
 
 PROTOCOLS = {
@@ -263,13 +262,19 @@ def test_buckets_are_of_the_items_that_are_learned(settings: Path) -> None:
     assert scores["bucket_0"] > 0
 
 
+class TwoCases(Comparison):
+    @property
+    def cases(self) -> list[Case]:
+        return [Case("ALS"), Case("AdaDPALS", 5.0, 0.5)]
+
+
 def test_cases_are_run_on_every_split(rating: RatingBenchmark, top_k: TopKBenchmark) -> None:
     calls: list[None] = []
-    cases = [Case("ALS"), Case("AdaDPALS", 5.0, 0.5)]
-    rows = run_cases([rating, top_k], cases, 2, on_fit=lambda: calls.append(None))
-    assert len(rows) == len(calls) == 8
+    study = TwoCases([rating, top_k], seeds=2)
+    rows = study.run(on_fit=lambda: calls.append(None))
+    assert len(rows) == len(calls) == study.fits == 8
     assert [row["metric"] for row in rows] == ["RMSE"] * 4 + ["Recall@20"] * 4
-    again = run_cases([rating], cases, 2)
+    again = TwoCases([rating], seeds=2).run()
     assert again == rows[:4]  # the noise is fixed by the seed
     assert rows[0]["test"] != rows[2]["test"]
     both = [rows[0]["test"], rows[2]["test"]]

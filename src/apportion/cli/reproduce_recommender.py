@@ -100,7 +100,7 @@ def exponent(
     console, folder = Console(), _folder(out, "exponent", data)
     benchmarks = _read(console, data, path, protocol)
     exponents = exponent or study.EXPONENTS
-    settings = study.Exponent(benchmarks, epsilon or EPSILONS, exponents, seeds)
+    settings = study.Exponent(benchmarks, epsilon or EPSILONS, seeds, exponents)
     rows = _train(console, settings)
     _show(console, rows, _with_exponent)
     print_paths(console, study.write(rows, folder))
@@ -256,7 +256,7 @@ def _with_exponent(row: "Row") -> str:
 
 def _show(console: Console, rows: "Sequence[Row]", name: "Callable[[Row], str]") -> None:
     """A table for each protocol: a row per model, a column per epsilon; with errors over seeds."""
-    from apportion.studies.benchmark import mean_and_error, of_protocols
+    from apportion.studies.comparison import mean_and_error, of_protocols
 
     for protocol, here in of_protocols(rows).items():
         named = [{**row, "name": name(row)} for row in here]
@@ -286,7 +286,8 @@ def _show_buckets(
     title: str | None = None,
 ) -> None:
     """A row per epsilon and model, a column per bucket; a table for each protocol, if there are any."""
-    from apportion.studies.benchmark import BUCKETS, mean_and_error, of_protocols
+    from apportion.studies.benchmark import BUCKETS
+    from apportion.studies.comparison import mean_and_error, of_protocols
 
     parts = {title: rows} if title else of_protocols(rows)
     for part, here in parts.items():

@@ -8,7 +8,7 @@ each protocol, in it one for each method, in that one for each epsilon for which
 import math
 import tomllib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -293,53 +293,3 @@ def _allocation(method: Method, settings: _Table, counts: Mapping[str, Any]) -> 
         return AdaptiveWeights(settings.take("weight_exponent"), **counts)
     k = settings.take("k")
     return UniformSampling(k) if method.budget == "uniform" else TailSampling(k, **counts)
-
-
-def run_cases(
-    benchmarks: Sequence[Benchmark],
-    cases: Sequence[Case],
-    seeds: int,
-    on_fit: Callable[[], None] = lambda: None,
-) -> list[Row]:
-    """Train and test every case on every split: one row each; ``on_fit`` is called after each."""
-    rows = []
-    for benchmark in benchmarks:
-        for seed in range(seeds):
-            split = benchmark.split(seed)
-            for case in cases:
-                model = benchmark.model(case, seed).fit(split.train)
-                where = {"data": benchmark.name, "protocol": benchmark.protocol}
-                scores = {"metric": METRICS[benchmark.protocol], **split.scores(model)}
-                rows.append({**where, **vars(case), "seed": seed, **scores})
-                on_fit()
-    return rows
-
-
-@dataclass(frozen=True)
-class Series:
-    """A line or the bars of one colour in a figure: what it is called, and which rows it shows."""
-
-    label: str
-    where: Row
-    colour: Any
-
-
-def mean_and_error(
-    rows: Sequence[Row], column: str = "test", **where: object
-) -> tuple[float, float]:
-    """Mean over seeds and its standard error, of the rows that match."""
-    matching = [row for row in rows if all(row[name] == value for name, value in where.items())]
-    values = np.array([row[column] for row in matching])
-    spread = values.std(ddof=1) if len(values) > 1 else 0.0
-    return float(values.mean()), float(spread / len(values) ** 0.5)
-
-
-def of_protocols(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """The rows of each protocol, in order of appearance."""
-    protocols = dict.fromkeys(row["protocol"] for row in rows)
-    return {name: [row for row in rows if row["protocol"] == name] for name in protocols}
-
-
-def private_epsilons(rows: Sequence[Row]) -> list[float]:
-    """The finite epsilons of the rows, ascending."""
-    return sorted({row["epsilon"] for row in rows if math.isfinite(row["epsilon"])})

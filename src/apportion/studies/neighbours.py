@@ -22,9 +22,9 @@ from apportion.studies.benchmark import (
     Benchmark,
     Case,
     Row,
-    Series,
     Split,
 )
+from apportion.studies.comparison import Series
 from apportion.studies.output import write_figure, write_table
 from apportion.studies.slices import bar_figure
 

@@ -1,7 +1,7 @@
 """Quality by popularity: who gains and who loses when budgets move to the tail."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -10,21 +10,16 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from apportion.studies.benchmark import (
-    BUCKETS,
-    COLOURS,
-    EPSILONS,
-    Benchmark,
-    Case,
-    Row,
+from apportion.studies.benchmark import BUCKETS, COLOURS, Case, Row
+from apportion.studies.comparison import (
+    Comparison,
     Series,
     mean_and_error,
-    of_protocols,
     private_epsilons,
-    run_cases,
+    write_comparison,
 )
 from apportion.studies.exponent import colour, name_of
-from apportion.studies.output import STYLE, write_figure, write_table
+from apportion.studies.output import STYLE
 
 EXPONENTS = (0.25, 0.5, 1.0)
 # The methods that are compared, and their weight exponents.
@@ -36,12 +31,8 @@ COMPARED: tuple[tuple[str, float | None], ...] = (
 
 
 @dataclass(frozen=True)
-class Slices:
+class Slices(Comparison):
     """Settings of the study: the benchmarks, the budgets, the repetitions."""
-
-    benchmarks: Sequence[Benchmark]
-    epsilons: Sequence[float] = EPSILONS
-    seeds: int = 3
 
     @property
     def cases(self) -> list[Case]:
@@ -49,25 +40,10 @@ class Slices:
         grid = product(self.epsilons, COMPARED)
         return [Case("ALS"), *(Case(name, epsilon, mu) for epsilon, (name, mu) in grid)]
 
-    @property
-    def fits(self) -> int:
-        """The number of models to train."""
-        return len(self.benchmarks) * self.seeds * len(self.cases)
-
-    def run(self, on_fit: Callable[[], None] = lambda: None) -> list[Row]:
-        """One row per trained model; ``on_fit`` is called after each."""
-        return run_cases(self.benchmarks, self.cases, self.seeds, on_fit)
-
 
 def write(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Write the table and a figure for each protocol; return their paths."""
-    table = folder / "slices.csv"
-    write_table(table, rows)
-    paths = [table]
-    for protocol, here in of_protocols(rows).items():
-        paths.append(folder / f"slices-{protocol}.png")
-        write_figure(paths[-1], figure(here))
-    return paths
+    return write_comparison("slices", rows, folder, figure)
 
 
 def figure(rows: Sequence[Row]) -> Figure:

@@ -1,7 +1,7 @@
 """Quality against epsilon, for all methods of the paper's table of algorithms."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -9,31 +9,22 @@ from pathlib import Path
 import matplotlib
 from matplotlib.figure import Figure
 
-from apportion.studies.benchmark import (
-    COLOURS,
-    EPSILONS,
-    METHODS,
-    Benchmark,
-    Case,
-    Row,
+from apportion.studies.benchmark import COLOURS, METHODS, Case, Row
+from apportion.studies.comparison import (
+    Comparison,
     Series,
     mean_and_error,
-    of_protocols,
     private_epsilons,
-    run_cases,
+    write_comparison,
 )
-from apportion.studies.output import STYLE, write_figure, write_table
+from apportion.studies.output import STYLE
 
 NOT_PRIVATE = {"ALS": "ssp", "SGD": "descent"}
 
 
 @dataclass(frozen=True)
-class Tradeoff:
+class Tradeoff(Comparison):
     """Settings of the study: the benchmarks, the budgets, the repetitions."""
-
-    benchmarks: Sequence[Benchmark]
-    epsilons: Sequence[float] = EPSILONS
-    seeds: int = 3
 
     @property
     def cases(self) -> list[Case]:
@@ -44,33 +35,18 @@ class Tradeoff:
             *(Case(name, epsilon) for epsilon, name in product(self.epsilons, private)),
         ]
 
-    @property
-    def fits(self) -> int:
-        """The number of models to train."""
-        return len(self.benchmarks) * self.seeds * len(self.cases)
-
-    def run(self, on_fit: Callable[[], None] = lambda: None) -> list[Row]:
-        """One row per trained model; ``on_fit`` is called after each."""
-        return run_cases(self.benchmarks, self.cases, self.seeds, on_fit)
-
 
 def write(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Write the table and a figure for each protocol; return their paths."""
-    table = folder / "tradeoff.csv"
-    write_table(table, rows)
-    paths = [table]
-    for protocol, here in of_protocols(rows).items():
-        lines = {
-            solver: [
-                Series(name, {"method": name}, COLOURS[method.budget])
-                for name, method in METHODS.items()
-                if method.solver == solver and name not in NOT_PRIVATE
-            ]
-            for solver in ("ssp", "descent")
-        }
-        paths.append(folder / f"tradeoff-{protocol}.png")
-        write_figure(paths[-1], figure(here, lines))
-    return paths
+    lines = {
+        solver: [
+            Series(name, {"method": name}, COLOURS[method.budget])
+            for name, method in METHODS.items()
+            if method.solver == solver and name not in NOT_PRIVATE
+        ]
+        for solver in ("ssp", "descent")
+    }
+    return write_comparison("tradeoff", rows, folder, lambda here: figure(here, lines))
 
 
 def figure(rows: Sequence[Row], lines: dict[str, list[Series]]) -> Figure:
