@@ -45,6 +45,13 @@ class AllocationName(StrEnum):
     tail_sampling = "tail-sampling"
 
 
+class Statistics(StrEnum):
+    """What of the users' vectors items have for themselves."""
+
+    shared = "shared"
+    per_task = "per-task"
+
+
 class Solver(StrEnum):
     """How items are fitted."""
 
@@ -158,6 +165,13 @@ def fit(
             help="ssp: noisy statistics; descent: noisy gradients.", rich_help_panel=_MODEL_PANEL
         ),
     ] = Solver.ssp,
+    statistics: Annotated[
+        Statistics,
+        typer.Option(
+            help="Of ssp. shared: one second moment for all items; per-task: one each, as in the paper.",
+            rich_help_panel=_MODEL_PANEL,
+        ),
+    ] = Statistics.shared,
     regularization: Annotated[
         float | None, typer.Option(help="Penalty.", rich_help_panel=_MODEL_PANEL)
     ] = None,
@@ -228,6 +242,7 @@ def fit(
             delta=delta,
             allocation=split,
             solver=solver.value,
+            statistics=statistics.value,
             catalogue=_catalogue(items, top_share),
             seed=seed,
             **{name: value for name, value in chosen.items() if value is not None},

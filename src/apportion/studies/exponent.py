@@ -6,6 +6,7 @@ from itertools import product
 from pathlib import Path
 
 from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
 
 from apportion.studies.benchmark import COLOURS, Case, Row
 from apportion.studies.comparison import Comparison, Series, write_comparison
@@ -54,6 +55,11 @@ def name_of(exponent: float) -> str:
 
 def write(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Write the table and a figure for each protocol; return their paths."""
+    return write_comparison("exponent", rows, folder, draw)
+
+
+def draw(rows: Sequence[Row]) -> Figure:
+    """The figure of one protocol."""
     lines = {
         solver: [
             Series(
@@ -65,4 +71,4 @@ def write(rows: Sequence[Row], folder: Path) -> list[Path]:
         ]
         for solver, method in ADAPTIVE.items()
     }
-    return write_comparison("exponent", rows, folder, lambda here: figure(here, lines))
+    return figure(rows, lines)

@@ -38,6 +38,11 @@ class Tradeoff(Comparison):
 
 def write(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Write the table and a figure for each protocol; return their paths."""
+    return write_comparison("tradeoff", rows, folder, draw)
+
+
+def draw(rows: Sequence[Row]) -> Figure:
+    """The figure of one protocol."""
     lines = {
         solver: [
             Series(name, {"method": name}, COLOURS[method.budget])
@@ -46,7 +51,7 @@ def write(rows: Sequence[Row], folder: Path) -> list[Path]:
         ]
         for solver in ("ssp", "descent")
     }
-    return write_comparison("tradeoff", rows, folder, lambda here: figure(here, lines))
+    return figure(rows, lines)
 
 
 def figure(rows: Sequence[Row], lines: dict[str, list[Series]]) -> Figure:
