@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 
 import apportion as ap
 from apportion.cli import app
-from apportion.cli.data import Name
-from apportion.data import SHAPES, datasets
+from apportion.cli.reading import Name
+from apportion.data import SHAPES, datasets, simulate_interactions
 from tests.cli.test_commands import apportion
 
 ARCHIVE = bytes(range(256)) * 20_000  # 5 MB, in more than one block
@@ -255,3 +255,63 @@ def test_help(command: str) -> None:
     assert result.returncode == 0
     assert "Examples" in result.stdout
     assert f"apportion data {command}" in result.stdout
+
+
+@pytest.mark.parametrize("csv", [True, False])
+def test_split_by_rows(tmp_path: Path, csv: bool) -> None:
+    write_rows(tmp_path / "rows.csv")
+    apportion_data(tmp_path, "split", "rows.csv", "--out", "parts", *(["--csv"] if csv else []))
+    whole, train, test = read_parts(tmp_path, "train", "test", csv)
+    assert len(train) + len(test) == len(whole)
+    assert pl.concat([train, test]).sort("user", "item").equals(whole.sort("user", "item"))
+    assert 0.15 < len(test) / len(whole) < 0.25
+    assert len(set(train["user"]) & set(test["user"])) > 30  # of 60: rows are split, not users
+
+
+def test_split_by_users(tmp_path: Path) -> None:
+    write_rows(tmp_path / "rows.csv")
+    apportion_data(tmp_path, "split", "rows.csv", "--users", "--share", "0.3", "--out", "parts")
+    whole, train, others = read_parts(tmp_path, "train", "others", csv=False)
+    assert pl.concat([train, others]).sort("user", "item").equals(whole.sort("user", "item"))
+    assert not set(train["user"]) & set(others["user"])
+    assert 0.1 < others["user"].n_unique() / whole["user"].n_unique() < 0.5
+
+
+def test_split_mistakes(tmp_path: Path) -> None:
+    write_rows(tmp_path / "rows.csv")
+    for arguments, message in (
+        (["rows.csv", "--out", "parts", "--share", "1"], "between 0 and 1"),
+        (["none.csv", "--out", "parts"], "there is no file or folder"),
+        (["rows.csv", "--out", "parts", "--user", "who"], "no column 'who'"),
+    ):
+        result = CliRunner().invoke(app, ["data", "split", *at(tmp_path, arguments)])
+        assert result.exit_code != 0
+        assert message in (result.output + str(result.exception)).replace("\n", " ")
+        assert not (tmp_path / "parts").exists()
+
+
+def write_rows(path: Path) -> None:
+    data = simulate_interactions(users=60, items=40, rows=1200)
+    columns = {"user": data.user_of_row, "item": data.by_user.other, "rating": data.by_user.rating}
+    pl.DataFrame(columns).write_csv(path)
+
+
+def at(folder: Path, arguments: list[str]) -> list[str]:
+    names = ("rows.csv", "none.csv", "parts")
+    return [str(folder / name) if name in names else name for name in arguments]
+
+
+def apportion_data(folder: Path, *arguments: str) -> None:
+    result = CliRunner().invoke(app, ["data", *at(folder, list(arguments))])
+    assert result.exit_code == 0, result.output
+
+
+def read_parts(folder: Path, first: str, second: str, csv: bool) -> list[pl.DataFrame]:
+    frames = [pl.read_csv(folder / "rows.csv")]
+    for name in (first, second):
+        path = folder / "parts" / f"{name}.{'csv' if csv else 'parquet'}"
+        frames.append(pl.read_csv(path) if csv else pl.read_parquet(path))
+    return [
+        frame.with_columns(pl.col("user", "item").cast(pl.Int64), pl.col("rating").cast(pl.Float32))
+        for frame in frames
+    ]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import apportion as ap
+from apportion.data import simulate_interactions
 from apportion.data.interactions import Interactions, Orientation
 
 COLUMNS: dict[str, list[Any]] = {
@@ -474,3 +475,17 @@ def test_errors_do_not_show_private_values() -> None:
 )
 def test_the_text_shows_public_facts_only(changes: dict[str, Any], text: str) -> None:
     assert repr(made(**changes)) == text
+
+
+def test_splitting_users() -> None:
+    data = simulate_interactions(users=300, items=20, rows=3000)
+    parts = data.split_users((0.6, 0.4), seed=3)
+    owners = [set(part.user_of_row.tolist()) for part in parts]
+    assert owners[0] | owners[1] == set(range(300))
+    assert not owners[0] & owners[1]
+    assert 90 < len(owners[1]) < 150
+    # A user's side does not depend on who else is there.
+    some = data.take(data.user_of_row % 2 == 0).split_users((0.6, 0.4), seed=3)
+    assert set(some[1].user_of_row.tolist()) == {user for user in owners[1] if user % 2 == 0}
+    with pytest.raises(ap.ParameterError, match="sum to 1"):
+        data.split_users((0.6, 0.6))

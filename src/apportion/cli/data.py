@@ -1,29 +1,22 @@
 """``apportion data``: known data sets, and simulated ones like them."""
 
-from enum import StrEnum
 from pathlib import Path
-from typing import IO, Annotated
+from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 from rich.table import Table
 
+from apportion.cli.reading import DataSetName, ItemColumn, Name, RatingColumn, Source, UserColumn
 from apportion.privacy.errors import DataError, ParameterError
+
+if TYPE_CHECKING:
+    from apportion.data import Interactions
 
 DATA = Path("apportion-data")
 
 app = typer.Typer(help="Fetch known data sets, or simulate data like them.", no_args_is_help=True)
-
-
-class Name(StrEnum):
-    """The known data sets."""
-
-    ml_100k = "ml-100k"
-    ml_1m = "ml-1m"
-    ml_10m = "ml-10m"
-    ml_20m = "ml-20m"
-    msd = "msd"
 
 
 @app.command("list")
@@ -147,9 +140,7 @@ def simulate(
     """
     if out.suffix.lower() not in (".parquet", ".csv"):
         raise typer.BadParameter("must end in .parquet or .csv", param_hint="'--out'")
-    import polars as pl
-
-    from apportion.data.files import check_folder, written_whole
+    from apportion.data.files import check_folder
     from apportion.data.simulate import SHAPES, simulate_interactions
 
     check_folder(out.parent)
@@ -161,13 +152,74 @@ def simulate(
     console = Console()
     with console.status("simulating ..."):
         data = simulate_interactions(**shape, seed=seed)
-        columns = {"user": data.user_of_row, "item": data.by_user.other}
-        frame = pl.DataFrame(columns)
-        if data.by_user.rating is not None:
-            frame = frame.with_columns(pl.Series("rating", data.by_user.rating))
-        with written_whole(out) as temporary:
-            if out.suffix.lower() == ".csv":
-                frame.write_csv(temporary)
-            else:
-                frame.write_parquet(temporary)
+        _write(data, out)
     console.print(f"wrote {out}", highlight=False, soft_wrap=True)
+
+
+@app.command("split")
+def split(
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV, Parquet, folder or archive.")],
+    out: Annotated[Path, typer.Option(help="Folder for the two files.")],
+    users: Annotated[
+        bool, typer.Option("--users", help="Whole users, not rows, for a model of events.")
+    ] = False,
+    share: Annotated[
+        float, typer.Option(help="Portion of the second file, between 0 and 1.")
+    ] = 0.2,
+    data_set: DataSetName = None,
+    user: UserColumn = None,
+    item: ItemColumn = None,
+    rating: RatingColumn = None,
+    implicit: Annotated[bool, typer.Option("--implicit", help="Rows without ratings.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="CSV files; otherwise Parquet.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same split.")] = 0,
+) -> None:
+    """Split a file in two, to train a model on one part and to evaluate it with the other.
+
+    Writes train and test: some rows of every user each, for a model of ratings. With --users: train and
+    others, with different users, for a model of events. Columns are user, item and rating.
+
+    [bold]Examples[/bold]
+
+      apportion data split ratings.csv --out parts
+
+      apportion data split ml-1m.zip --data-set ml-1m --users --share 0.1 --out parts
+    """
+    from apportion.data.files import check_folder
+
+    if not 0 < share < 1:
+        raise typer.BadParameter("must be between 0 and 1", param_hint="'--share'")
+    check_folder(out)
+    console = Console()
+    with console.status("splitting ..."):
+        whole = Source(data, data_set, user, item, rating, implicit=implicit).read()
+        if users:
+            names = ("train", "others")
+            parts = whole.split_users((1 - share, share), seed)
+        else:
+            names = ("train", "test")
+            parts = whole.split((1 - share, share), seed)
+        for name, part in zip(names, parts, strict=True):
+            path = out / f"{name}.{'csv' if csv else 'parquet'}"
+            _write(part, path)
+            console.print(f"wrote {path}", highlight=False, soft_wrap=True)
+
+
+def _write(data: "Interactions", path: Path) -> None:
+    """Columns user, item and, if there are any, rating, as the path's ending says."""
+    import polars as pl
+
+    from apportion.data.files import written_whole
+
+    columns = {
+        "user": pl.Series(data.user_ids)[data.user_of_row],
+        "item": pl.Series(data.item_ids)[data.by_user.other],
+    }
+    if data.by_user.rating is not None:
+        columns["rating"] = pl.Series(data.by_user.rating)
+    frame = pl.DataFrame(columns)
+    with written_whole(path) as temporary:
+        if path.suffix.lower() == ".csv":
+            frame.write_csv(temporary)
+        else:
+            frame.write_parquet(temporary)

@@ -2,12 +2,12 @@
 
 import math
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from apportion.cli.data import Name
 from apportion.privacy.errors import DataError
 
 if TYPE_CHECKING:
@@ -20,6 +20,18 @@ DATA_PANEL = "Data"
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a saved model.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")]
+
+
+class Name(StrEnum):
+    """The known data sets."""
+
+    ml_100k = "ml-100k"
+    ml_1m = "ml-1m"
+    ml_10m = "ml-10m"
+    ml_20m = "ml-20m"
+    msd = "msd"
+
+
 DataSetName = Annotated[
     Name | None,
     typer.Option(

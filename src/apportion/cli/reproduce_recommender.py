@@ -11,9 +11,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from apportion.cli.data import DATA, Name
+from apportion.cli.data import DATA
 from apportion.cli.demo import RESULTS
 from apportion.cli.progress import progress_bar
+from apportion.cli.reading import Name
 from apportion.privacy.errors import DataError
 
 if TYPE_CHECKING:

@@ -240,11 +240,26 @@ class Interactions:
 
         An interaction's part depends on the seed, its user and its item alone.
         """
+        return self._parts(shares, self.graph.scores(_key(seed)))
+
+    def split_users(
+        self, shares: Sequence[float] = (0.9, 0.1), seed: int = 0
+    ) -> tuple["Interactions", ...]:
+        """Split the users at random in these shares, each with all of its interactions.
+
+        A user's part depends on the seed and its own id alone.
+        """
+        lot = mix(self.user_key ^ np.uint64(_key(seed)))
+        return self._parts(shares, lot[self.user_of_row])
+
+    def _parts(
+        self, shares: Sequence[float], scores: NDArray[np.uint64]
+    ) -> tuple["Interactions", ...]:
+        """The interactions whose random 64-bit numbers [rows] fall in each share of their range."""
         shares = [number("a share", share, above=0, at_most=1) for share in shares]
         if abs(sum(shares) - 1) > 1e-9:
             raise ParameterError(f"the shares of a split must sum to 1, got {shares}")
-        score = self.graph.scores(_key(seed)) / 2.0**64
-        part = np.searchsorted(np.cumsum(shares)[:-1], score, side="right")
+        part = np.searchsorted(np.cumsum(shares)[:-1], scores / 2.0**64, side="right")
         return tuple(self.take(part == place) for place in range(len(shares)))
 
     def hold_out_users(

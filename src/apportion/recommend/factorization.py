@@ -180,8 +180,8 @@ class MatrixFactorization(Estimator, Recommender):
                 on_sweep(sweep, settings.sweeps)
         public = {
             "catalogue": f"{catalogue!r}: {data.items} items",
-            "rating_range": data.rating_range,
-            "events": data.events,
+            **({"rating_range": data.rating_range} if data.rating_range else {}),
+            **({"events": data.events} if data.events else {}),
             **self._used_parameters(settings),
         }
         self.released_ = ItemModel(

@@ -47,6 +47,8 @@ def load(folder: str | Path) -> Recommender:
     folder = Path(folder)
     if not folder.is_dir():
         raise DataError(f"there is no model folder {folder}")
+    if not (folder / SETTINGS).exists():
+        raise DataError(f"{folder} holds no model: {folder / SETTINGS} is missing")
     settings = _read(folder / SETTINGS)
     parse_settings(folder / SETTINGS, settings)  # first: another version may have other files
     others = {name: _read(folder / name) for name in FILES if name != SETTINGS}
