@@ -1,12 +1,19 @@
 """No worst-case user moves any release by more than its recorded sensitivity, under any allocation."""
 
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
 import pytest
 
 import apportion as ap
+from apportion.tasks import ridge as ridge_module
+from apportion.tasks import shared
 from tests.soundness.harness import (
     PRIVATE_ALLOCATIONS,
     TASKS,
     VICTIM,
+    caught,
     check,
     classifier,
     descent,
@@ -22,6 +29,27 @@ def test_adding_a_worst_case_user(allocation: ap.Allocation, extra: dict[str, ob
     with_user, without = neighbours(extra)
     check(ridge(allocation), with_user, without)
     check(ridge(allocation), without, with_user)
+
+
+@pytest.mark.parametrize("extra", worst_users().values(), ids=worst_users().keys())
+@pytest.mark.parametrize("allocation", PRIVATE_ALLOCATIONS, ids=repr)
+def test_adding_a_worst_case_user_to_shared_statistics(
+    allocation: ap.Allocation, extra: dict[str, object]
+) -> None:
+    with_user, without = neighbours(extra)
+    check(ridge(allocation, statistics="shared"), with_user, without)
+    check(ridge(allocation, statistics="shared"), without, with_user)
+
+
+def test_weights_that_are_not_squared_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = shared.release_second_moment
+
+    def not_squared(curator: Any, rows: Any, *rest: Any) -> Any:
+        return real(curator, replace(rows, weight=np.sqrt(rows.weight)), *rest)
+
+    monkeypatch.setattr(ridge_module, "release_second_moment", not_squared)
+    extra = worst_users()["at the bound in all tasks"]
+    assert caught(ridge(ap.UniformWeights(), statistics="shared"), extra)
 
 
 @pytest.mark.parametrize("extra", worst_users().values(), ids=worst_users().keys())
@@ -97,3 +125,8 @@ def test_the_bound_is_reached() -> None:
     ratios = {change.name: change.ratio for change in changes}
     assert ratios["statistics.A"] > 0.999999
     assert ratios["statistics.b"] > 0.999999
+    of_shared = check(
+        ridge(ap.AdaptiveWeights(), statistics="shared"),
+        *neighbours(worst_users()["at the bound in all tasks"]),
+    )
+    assert min(change.ratio for change in of_shared if change.name != "counts") > 0.999999

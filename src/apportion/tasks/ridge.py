@@ -2,7 +2,7 @@
 
 import math
 from functools import partial
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +14,17 @@ from apportion.engine.threads import in_threads
 from apportion.privacy import Curator, Part, UserWeights, clip_rows, clip_values, unpack
 from apportion.privacy.bounds import check_bound
 from apportion.privacy.checks import number
+from apportion.privacy.errors import ParameterError
 from apportion.privacy.release import OpenRelease
 from apportion.tasks.base import MultiTaskLinear
 from apportion.tasks.penalty import Penalty
+from apportion.tasks.shared import open_moments, release_second_moment, solve_moments
 
 # Statistics are summed, released and solved this many bytes at a time, so that memory stays small
 # with any number of tasks.
 _BLOCK_BYTES = 64 * 2**20
+# What the second moment and the sums of weights each cost, of the budget that is left for training.
+_SHARED_SHARE = 0.05
 
 
 class MultiTaskRidge(MultiTaskLinear):
@@ -46,6 +50,12 @@ class MultiTaskRidge(MultiTaskLinear):
             so alpha counts users of full weight; without privacy it is scikit-learn's ``alpha``.
         noise_ridge: strength of the suppression of noisy directions, in units of r.
         gram_share: the portion of the training budget (of mu^2) spent on A; b gets the rest.
+        statistics: ``"per-task"`` releases a matrix A_i for every task. ``"shared"`` takes A_i to be
+            s_i C, C being the users' mean x x' and s_i the sum of the task's weights: both cost little, b
+            gets 90 % of the budget, and is shrunk by what is known of its noise (``noise_ridge`` and
+            ``gram_share`` play no part). Better where noise is large and features are alike in all
+            tasks; where data is plentiful the difference between tasks is what matters. Without privacy
+            every task has its own matrix in any case.
         allocation: how users split their budget among tasks.
         noise_seed: fixes the noise, for tests and studies; the model is then NOT PRIVATE.
 
@@ -73,6 +83,7 @@ class MultiTaskRidge(MultiTaskLinear):
         alpha: float = 0.0,
         noise_ridge: float = 1.0,
         gram_share: float = 0.4,
+        statistics: Literal["per-task", "shared"] = "per-task",
         allocation: Allocation = AdaptiveWeights.for_strongly_convex(),  # noqa: B008 (immutable)
         noise_seed: int | None = None,
     ) -> None:
@@ -83,6 +94,7 @@ class MultiTaskRidge(MultiTaskLinear):
         self.alpha = alpha
         self.noise_ridge = noise_ridge
         self.gram_share = gram_share
+        self.statistics = statistics
         self.allocation = allocation
         self.noise_seed = noise_seed
 
@@ -98,6 +110,19 @@ class MultiTaskRidge(MultiTaskLinear):
         pair = data.pair_of_row
         examples = (features, data.feature_row, labels, weights.per_row(pair))
         rows = TaskRows.sort(*examples, weights.user[pair], weights.task[pair], data.tasks)
+        coef = (
+            self._solve_shared(curator, weights, rows, data)
+            if weights.bounded and self.statistics == "shared"
+            else self._solve_each(curator, weights, rows)
+        )
+        self.coef_ = coef
+        self.task_ids_ = data.task_ids
+        self.privacy_ = self._report(curator, data)
+        return self
+
+    def _solve_each(
+        self, curator: Curator, weights: UserWeights, rows: TaskRows
+    ) -> NDArray[np.float64]:
         release = open_statistics(
             curator,
             "statistics",
@@ -108,17 +133,43 @@ class MultiTaskRidge(MultiTaskLinear):
             curator.ledger.affordable_mu(),
             float(self.gram_share),
         )
-        penalty = Penalty.ridge_only(float(self.alpha), data.tasks)
-        coef = solve_statistics(rows, release, penalty, float(self.noise_ridge), CpuEngine())
-        self.coef_ = coef
-        self.task_ids_ = data.task_ids
-        self.privacy_ = self._report(curator, data)
-        return self
+        penalty = Penalty.ridge_only(float(self.alpha), rows.tasks)
+        return solve_statistics(rows, release, penalty, float(self.noise_ridge), CpuEngine())
+
+    def _solve_shared(
+        self, curator: Curator, weights: UserWeights, rows: TaskRows, data: TaskData
+    ) -> NDArray[np.float64]:
+        """Sensitivity of the sums of weights: sum_i w_ij^2 <= 1."""
+        G, engine = float(self.feature_bound), CpuEngine()
+        part = curator.ledger.affordable_mu() * math.sqrt(_SHARED_SHARE)
+        pair = data.pair_of_row
+        # Rows of one user in one task share the pair's squared weight, as they share its weight.
+        squared = weights.per_row(pair) * weights.values[pair]
+        everybody = TaskRows.sort(
+            rows.features, data.feature_row, squared, squared, weights.user[pair], 0 * pair, 1
+        )
+        second_moment = release_second_moment(curator, everybody, G, part, engine)
+        sums = np.bincount(weights.task, weights=weights.values, minlength=rows.tasks)
+        bound = weights.bound(1.0, "each pair adds its weight")
+        noisy = curator.counts(
+            "weights", sums.astype(np.float64), bound, part, "sums of weights per task"
+        )
+        mass = np.maximum(noisy, bound.norm / part)  # at least its noise
+        release = open_moments(
+            curator, "moments", weights, rows, G, float(self.label_bound),
+            curator.ledger.affordable_mu(),
+        )  # fmt: skip
+        ridge = np.full(rows.tasks, float(self.alpha))
+        return solve_moments(rows, release, mass, second_moment, ridge, None, engine)
 
     def _check_parameters(self) -> None:
         check_bound("feature_bound", self.feature_bound)
         check_bound("label_bound", self.label_bound)
         number("gram_share", self.gram_share, above=0, below=1)
+        if self.statistics not in ("per-task", "shared"):
+            raise ParameterError(
+                f'statistics must be "per-task" or "shared", got {self.statistics!r}'
+            )
         for name in ("alpha", "noise_ridge"):
             number(name, getattr(self, name), at_least=0, at_most=1e100)
 

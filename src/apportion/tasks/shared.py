@@ -4,10 +4,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.engine import Engine, TaskRows
-from apportion.privacy import Curator, OpenRelease, Part, UserWeights
+from apportion.privacy import Curator, OpenRelease, Part, UserBound, UserWeights, unpack
 from apportion.privacy.bounds import check_bound
 
 Array = NDArray[np.float64]
+
+
+def release_second_moment(
+    curator: Curator, rows: TaskRows, feature_bound: float, mu: float, engine: Engine
+) -> Array:
+    """The mean of users' x x', released at a cost of ``mu``, positive semi-definite, [d, d].
+
+    All rows are in one task, and their weights are squares: user j gives sum_i w_ij^2 x x' (a mean, if
+    it has several rows in a task) to one matrix, and sum_i w_ij^2 to one number.
+
+    Sensitivity: |sum_i w_ij^2 x x'|_F <= G^2 sum_i w_ij^2 <= G^2; the number is at most 1.
+    """
+    G, d = check_bound("feature_bound", feature_bound), rows.dimension
+    budget = "a user's squared weights sum to <= 1"
+    matrix = UserBound(G * G, f"|x x'| <= feature_bound^2; {budget}")
+    parts = [
+        Part("matrix", "sum of x x', by squared weights", matrix, width=d, symmetric=True),
+        Part("mass", "sum of squared weights", UserBound(1.0, budget)),
+    ]
+    release = curator.open("second moment", parts, 1, mu, (0.8, 0.2))
+    total, _ = engine.statistics(rows, 0, 1)
+    noisy, mass = release.feed(0, total, np.array([[rows.weight.sum()]]))
+    values, basis = np.linalg.eigh(unpack(noisy, d)[0] / max(float(mass[0, 0]), 1.0))
+    return np.asarray((basis * np.maximum(values, 0.0)) @ basis.T)
 
 
 def open_moments(
