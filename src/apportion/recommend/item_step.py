@@ -31,6 +31,9 @@ from apportion.tasks.shared import open_moments, solve_moments
 
 Array = NDArray[np.float64]
 
+# The variance of an item's weighted events, of its upper bound sum_j w_ij^2 v v'.
+_SPREAD = 0.5
+
 
 @dataclass(frozen=True)
 class ItemSettings:
@@ -114,7 +117,12 @@ class ItemStep:
             mass = self._sums + settings.unobserved_weight * self._users * self._scale
             moment = gramian / self._users
             guess = None if sweep == 1 else items  # the first items are random
-            return solve_moments(rows, release, mass, moment, self._ridge, guess, CpuEngine())
+            # For ratings the regulariser, which grows with the count, stands for this already.
+            implicit = settings.unobserved_weight > 0
+            spread = _SPREAD * self._sums * self._scale if implicit else None
+            return solve_moments(
+                rows, release, mass, moment, self._ridge, guess, spread, CpuEngine()
+            )
         penalty = Penalty(self._ridge, settings.unobserved_weight * self._scale, gramian)
         if settings.solver == "descent":
             return self._descend(name, rows, items, penalty, self._mu(sweep, name))

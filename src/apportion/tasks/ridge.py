@@ -160,7 +160,7 @@ class MultiTaskRidge(MultiTaskLinear):
             curator.ledger.affordable_mu(),
         )  # fmt: skip
         ridge = np.full(rows.tasks, float(self.alpha))
-        return solve_moments(rows, release, mass, second_moment, ridge, None, engine)
+        return solve_moments(rows, release, mass, second_moment, ridge, None, None, engine)
 
     def _check_parameters(self) -> None:
         check_bound("feature_bound", self.feature_bound)

@@ -60,16 +60,17 @@ def solve_moments(
     second_moment: Array,
     ridge: Array,
     guess: Array | None,
+    spread: Array | None,
     engine: Engine,
 ) -> Array:
     """Sum and release b, and solve with A_i = mass_i * second_moment; the models, [tasks, d].
 
     Everything but b is released or public already: ``mass`` [tasks], about the sum of the weights of
-    each task, ``second_moment`` [d, d], positive semi-definite, ``ridge`` [tasks], and ``guess``
-    [tasks, d], models from an earlier release, if there are any.
+    each task, ``second_moment`` [d, d], positive semi-definite, ``ridge`` [tasks], ``guess`` [tasks, d],
+    models from an earlier release, if there are any, and ``spread`` [tasks], see ``shrink``.
     """
     (b,) = release.feed(0, engine.moments(rows))
-    return shrink(b, release.records[0].noise_scale, mass, second_moment, ridge, guess)
+    return shrink(b, release.records[0].noise_scale, mass, second_moment, ridge, guess, spread)
 
 
 def shrink(
@@ -79,6 +80,7 @@ def shrink(
     second_moment: Array,
     ridge: Array,
     guess: Array | None = None,
+    spread: Array | None = None,
 ) -> Array:
     """The most likely models given b_i = (mass_i C + ridge_i I) theta_i + noise, [tasks, d].
 
@@ -94,24 +96,33 @@ def shrink(
     With a ``guess``, theta_k is taken to be normal around rho_k times it instead, rho_k (between 0 and 1)
     being the regression of b on a times the guess: so the noise of one release is averaged with
     that of those before.
+
+    ``spread`` [tasks] is for the other noise: b_i is a sum over some users and not over all. Coordinate
+    k of task i then has a variance of noise^2 + spread_i c_k, and what is noisier counts less.
     """
     values, basis = np.linalg.eigh(second_moment)
-    a = np.outer(mass, np.maximum(values, 0.0)) + ridge[:, None]
+    values = np.maximum(values, 0.0)
+    a = np.outer(mass, values) + ridge[:, None]
+    variance = np.full_like(a, noise**2)
+    if spread is not None:
+        variance += np.outer(spread, values)
+    # What is noisier says less about rho and tau; relative to the noisiest, so that zero is no trouble.
+    weight = np.ones_like(a) if (variance == 0).any() else variance.max() / variance
     rotated = b @ basis
     centre = np.zeros_like(b)
     if guess is not None:
         centre = guess @ basis
-        scale = np.sum((a * centre) ** 2, axis=0)
-        agreement = np.sum(a * centre * rotated, axis=0)
+        scale = np.sum(weight * (a * centre) ** 2, axis=0)
+        agreement = np.sum(weight * a * centre * rotated, axis=0)
         rho = np.divide(agreement, scale, out=np.zeros_like(scale), where=scale > 0)
         centre = np.clip(rho, 0.0, 1.0) * centre
         rotated = rotated - a * centre
-    total = np.sum(rotated**2, axis=0)
+    total = np.sum(weight * rotated**2, axis=0)
     # Never quite zero: a thousandth of what is there is kept as signal.
-    signal = np.maximum(total - len(b) * noise**2, 1e-3 * total)
-    power = np.sum(a**2, axis=0)
-    nothing = np.full_like(power, np.inf)
+    signal = np.maximum(total - np.sum(weight * variance, axis=0), 1e-3 * total)
+    power = np.sum(weight * a**2, axis=0)
+    nothing = np.full_like(a, np.inf)
     with np.errstate(over="ignore"):
-        penalty = np.divide(noise**2 * power, signal, out=nothing, where=signal > 0)
+        penalty = np.divide(variance * power, signal, out=nothing, where=signal > 0)
         filtered = np.divide(a, a**2 + penalty, out=np.zeros_like(a), where=a > 0)
     return np.asarray((centre + filtered * rotated) @ basis.T)
