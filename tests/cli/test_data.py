@@ -277,6 +277,24 @@ def test_split_by_users(tmp_path: Path) -> None:
     assert 0.1 < others["user"].n_unique() / whole["user"].n_unique() < 0.5
 
 
+def test_split_replaces_nothing_unasked(tmp_path: Path) -> None:
+    write_rows(tmp_path / "rows.csv")
+    write_rows(tmp_path / "train.csv")
+    before = (tmp_path / "train.csv").read_bytes()
+    for source, options, message in (
+        ("train.csv", ["--overwrite"], "is what is to be split"),
+        ("rows.csv", [], "--overwrite replaces it"),
+    ):
+        arguments = [str(tmp_path / source), "--csv", "--out", str(tmp_path), *options]
+        result = CliRunner().invoke(app, ["data", "split", *arguments])
+        assert message in str(result.exception)
+        assert (tmp_path / "train.csv").read_bytes() == before
+        assert not (tmp_path / "test.csv").exists()
+    arguments = [str(tmp_path / "rows.csv"), "--csv", "--out", str(tmp_path), "--overwrite"]
+    assert CliRunner().invoke(app, ["data", "split", *arguments]).exit_code == 0
+    assert (tmp_path / "train.csv").read_bytes() != before
+
+
 def test_split_mistakes(tmp_path: Path) -> None:
     write_rows(tmp_path / "rows.csv")
     for arguments, message in (

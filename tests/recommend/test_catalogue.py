@@ -96,11 +96,13 @@ class TestPrivate:
         )
         assert len(model.item_ids) == everything.items
 
-    def test_the_report_has_no_warning(self) -> None:
-        model = ap.MatrixFactorization(2, 1, "implicit", epsilon=9.0, catalogue="private").fit(
-            data(public=True)
-        )
-        assert model.privacy.warnings == ()
+    def test_the_report_warns_of_items_declared_public_only(self) -> None:
+        for public in (True, False):
+            model = ap.MatrixFactorization(2, 1, "implicit", epsilon=9.0, catalogue="private").fit(
+                data(public=public)
+            )
+            warned = any("read from the data" in warning for warning in model.privacy.warnings)
+            assert warned == public
 
     @pytest.mark.parametrize("wrong", [{"share": 0}, {"delta_share": 1.0}, {"cap": 0}])
     def test_wrong_arguments(self, wrong: dict[str, float]) -> None:

@@ -69,7 +69,6 @@ def training(**settings: Any) -> Any:
     def fit(data: ap.Interactions) -> ap.MatrixFactorization:
         given = {
             "factors": 3, "sweeps": 2, "epsilon": 2.0, "steps": 3, "feature_bound": 0.3,
-            "statistics": "per-task",
         }  # fmt: skip
         return ap.MatrixFactorization(**{**given, "noise_seed": 1, **settings}).fit(data)
 
@@ -120,11 +119,15 @@ def test_stretched_and_clipped_vectors(extra: tuple[Any, Any], normalise: bool) 
 
 @pytest.mark.parametrize("extra", worst_users().values(), ids=worst_users().keys())
 @pytest.mark.parametrize("cap", [2, 50])
-def test_a_private_catalogue(extra: tuple[Any, Any], cap: int) -> None:
+@pytest.mark.parametrize("items", [None, "public"])
+@pytest.mark.parametrize("statistics", ["shared", "per-task"])
+def test_a_private_catalogue(
+    extra: tuple[Any, Any], cap: int, items: str | None, statistics: str
+) -> None:
     # The items come from the data here: in one of the two data sets the last one does not exist.
     catalogue = ap.PrivateCatalogue(share=0.5, cap=cap)
-    fit = training(catalogue=catalogue, epsilon=50.0, feedback="implicit")
-    with_user, without = neighbours(extra, items=None)
+    fit = training(catalogue=catalogue, epsilon=50.0, feedback="implicit", statistics=statistics)
+    with_user, without = neighbours(extra, items=items)
     check(fit, with_user, without)
     check(fit, without, with_user)
 
@@ -139,8 +142,9 @@ def test_splitting_keeps_neighbours_neighbours() -> None:
 
 
 def test_the_mean_of_newcomers_is_public() -> None:
-    model = training()(neighbours(worst_users()["ordinary"])[0])
-    assert model.released.user_step.mean == sum(RANGE) / 2
+    for within in ((0.0, 5.0), (1.0, 5.0), (-3.0, 9.0)):
+        model = training()(neighbours(worst_users()["ordinary"], rating_range=within)[0])
+        assert model.released.user_step.mean == sum(within) / 2
 
 
 @pytest.mark.parametrize("size", [1e38, 1e-38])
@@ -169,8 +173,13 @@ def test_the_most_frequent_items(extra: tuple[Any, Any]) -> None:
 def test_the_bounds_are_reached() -> None:
     # A sensitivity far above what a user can do would waste accuracy.
     for settings in (
-        {"regularization": 1e-3},
-        {"regularization": 1e-3, "feedback": "implicit", "normalise": False},
+        {"regularization": 1e-3, "statistics": "per-task"},
+        {
+            "regularization": 1e-3,
+            "statistics": "per-task",
+            "feedback": "implicit",
+            "normalise": False,
+        },
     ):
         extra = worst_users()["extremes in turn"]
         found = ratios(check(training(**settings), *neighbours(extra)))

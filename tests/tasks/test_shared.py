@@ -85,11 +85,13 @@ def test_pure_noise_is_suppressed() -> None:
     assert size.max() < 0.2
 
 
-@pytest.mark.parametrize("b", [np.zeros((4, 3)), np.full((4, 3), 1e200)])
-@pytest.mark.parametrize("matrix", [np.zeros((3, 3)), np.eye(3)])
-def test_nothing_becomes_infinite(b: np.ndarray, matrix: np.ndarray) -> None:
+@pytest.mark.parametrize("noise", [1.0, 1e200])
+@pytest.mark.parametrize("size", [0.0, 1.0, 1e3])
+@pytest.mark.parametrize("matrix", [np.zeros((3, 3)), np.eye(3), 1e200 * np.eye(3)])
+def test_nothing_becomes_infinite(size: float, noise: float, matrix: np.ndarray) -> None:
+    b = np.full((4, 3), size * noise)
     with np.errstate(over="ignore"):
-        models = shrink(b, 1.0, np.ones(4), matrix, np.zeros(4))
+        models = shrink(b, noise, np.ones(4), matrix, np.zeros(4), spread=np.ones(4))
     assert np.isfinite(models).all()
 
 

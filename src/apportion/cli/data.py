@@ -173,6 +173,9 @@ def split(
     implicit: Annotated[bool, typer.Option("--implicit", help="Rows without ratings.")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="CSV files; otherwise Parquet.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same split.")] = 0,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace files that are there already.")
+    ] = False,
 ) -> None:
     """Split a file in two, to train a model on one part and to evaluate it with the other.
 
@@ -190,19 +193,22 @@ def split(
     if not 0 < share < 1:
         raise typer.BadParameter("must be between 0 and 1", param_hint="'--share'")
     check_folder(out)
+    names = ("train", "others" if users else "test")
+    paths = [out / f"{name}.{'csv' if csv else 'parquet'}" for name in names]
+    for path in paths:
+        if path.exists() and data.exists() and path.samefile(data):
+            raise ParameterError(f"{path} is what is to be split; choose another folder")
+        if path.exists() and not overwrite:
+            raise ParameterError(f"{path} exists already; --overwrite replaces it")
     console = Console()
     with console.status("splitting ..."):
         whole = Source(data, data_set, user, item, rating, implicit=implicit).read()
-        if users:
-            names = ("train", "others")
-            parts = whole.split_users((1 - share, share), seed)
-        else:
-            names = ("train", "test")
-            parts = whole.split((1 - share, share), seed)
-        for name, part in zip(names, parts, strict=True):
-            path = out / f"{name}.{'csv' if csv else 'parquet'}"
+        shares = (1 - share, share)
+        parts = whole.split_users(shares, seed) if users else whole.split(shares, seed)
+        for path, part in zip(paths, parts, strict=True):
             _write(part, path)
-            console.print(f"wrote {path}", highlight=False, soft_wrap=True)
+    for path in paths:
+        console.print(f"wrote {path}", highlight=False, soft_wrap=True)
 
 
 def _write(data: "Interactions", path: Path) -> None:

@@ -229,7 +229,8 @@ class Interactions:
         if self.by_user.rating is None:
             raise DataError("these interactions have no ratings")
         part = self.take(self.by_user.rating >= number("at_least", at_least))
-        part.events = f"ratings of at least {at_least:g}"
+        every = at_least == -np.inf
+        part.events = "all ratings" if every else f"ratings of at least {at_least:g}"
         part.by_user = Orientation(part.by_user.start, part.by_user.other, None)
         return part
 

@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from apportion.allocation.counts import Counts, PrivateCounts
 from apportion.data import Interactions
-from apportion.data.ids import match_ids
+from apportion.data.ids import id_keys, match_ids
 from apportion.privacy import Curator
 from apportion.privacy.checks import number, whole
 from apportion.privacy.errors import DataError
@@ -107,6 +107,7 @@ class PrivateCatalogue(ItemCatalogue):
 
     Guarantee and sensitivity: ``Curator.select``. Each user counts for at most ``cap`` of its items,
     chosen at random. The counts also serve the allocation, which then releases none of its own.
+    (Data whose items were declared ``"public"`` is taken at its word: the report has a warning.)
 
     Args:
         share: portion of the whole budget (of mu^2) that the counts may cost.
@@ -135,7 +136,8 @@ class PrivateCatalogue(ItemCatalogue):
         target = curator.target
         if math.isinf(target.epsilon):
             return data, None
-        graph = data.graph
+        # By the ids of the items: their positions depend on who else is in the data.
+        graph = replace(data.graph, task_key=id_keys(data.item_ids))
         counted = graph.sample(self.cap, curator.noise.sampling_key("catalogue"))
         counts = np.bincount(graph.task[counted], minlength=data.items).astype(np.float64)
         mu = target.mu * math.sqrt(self.share)
@@ -155,11 +157,6 @@ class PrivateCatalogue(ItemCatalogue):
 
     def check(self, data: Interactions) -> None:
         """No list is needed."""
-
-    def warnings(self, data: Interactions) -> tuple[str, ...]:
-        """None: which items exist is covered."""
-        del data
-        return ()
 
 
 def find_catalogue(catalogue: Any) -> ItemCatalogue | None:

@@ -102,10 +102,11 @@ def shrink(
     """
     values, basis = np.linalg.eigh(second_moment)
     values = np.maximum(values, 0.0)
-    a = np.outer(mass, values) + ridge[:, None]
-    variance = np.full_like(a, noise**2)
+    unit = noise if noise > 0 else 1.0  # in units of the noise no bound is too large to be squared
+    b, a = b / unit, (np.outer(mass, values) + ridge[:, None]) / unit
+    variance = np.full_like(a, 1.0 if noise > 0 else 0.0)
     if spread is not None:
-        variance += np.outer(spread, values)
+        variance += np.outer(spread / unit, values / unit)
     # What is noisier says less about rho and tau; relative to the noisiest, so that zero is no trouble.
     weight = np.ones_like(a) if (variance == 0).any() else variance.max() / variance
     rotated = b @ basis
@@ -124,5 +125,6 @@ def shrink(
     nothing = np.full_like(a, np.inf)
     with np.errstate(over="ignore"):
         penalty = np.divide(variance * power, signal, out=nothing, where=signal > 0)
-        filtered = np.divide(a, a**2 + penalty, out=np.zeros_like(a), where=a > 0)
+        divisor = a**2 + penalty
+        filtered = np.divide(a, divisor, out=np.zeros_like(a), where=divisor > 0)
     return np.asarray((centre + filtered * rotated) @ basis.T)
