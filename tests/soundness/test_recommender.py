@@ -218,9 +218,7 @@ class TestPlantedFaults:
 
     def test_exact_number_of_users(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(
-            factorization.MatrixFactorization,
-            "_public_users",
-            lambda self, data, plan, curator: float(data.users),
+            factorization, "release_users", lambda data, curator, mu: float(data.users)
         )
         assert self.caught("ordinary", statistics="shared")
 

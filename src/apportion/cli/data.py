@@ -215,7 +215,7 @@ def _write(data: "Interactions", path: Path) -> None:
     """Columns user, item and, if there are any, rating, as the path's ending says."""
     import polars as pl
 
-    from apportion.data.files import written_whole
+    from apportion.data.files import write_frame
 
     columns = {
         "user": pl.Series(data.user_ids)[data.user_of_row],
@@ -223,9 +223,4 @@ def _write(data: "Interactions", path: Path) -> None:
     }
     if data.by_user.rating is not None:
         columns["rating"] = pl.Series(data.by_user.rating)
-    frame = pl.DataFrame(columns)
-    with written_whole(path) as temporary:
-        if path.suffix.lower() == ".csv":
-            frame.write_csv(temporary)
-        else:
-            frame.write_parquet(temporary)
+    write_frame(pl.DataFrame(columns), path)

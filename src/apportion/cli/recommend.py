@@ -72,7 +72,7 @@ def recommend(
         raise typer.BadParameter("needs --out, a file for the lists", param_hint="'--histories'")
     if histories is None and out is not None:
         raise typer.BadParameter("goes with --histories only", param_hint="'--out'")
-    from apportion.data.files import check_folder
+    from apportion.data.files import check_folder, write_frame
     from apportion.recommend.files import load
 
     if histories is not None and out is not None:
@@ -88,7 +88,8 @@ def recommend(
         source = Source(histories, None, user, item, rating, not explicit, positives)
         data = source.read(like=recommender.item_ids)
         console = Console(stderr=json)
-        _write(_lists(recommender, data, k, console), out)
+        lists = _lists(recommender, data, k, console)
+        write_frame(_readable(lists) if out.suffix.lower() == ".csv" else lists, out)
         if json:
             typer.echo(json_.dumps({"wrote": str(out)}))
         else:
@@ -153,49 +154,24 @@ def _parse_history(model: "Recommender", text: str) -> dict[Any, float]:
 def _lists(
     model: "Recommender", histories: "Interactions", k: int, console: Console
 ) -> "pl.DataFrame":
-    """A row per user and recommended item: user, rank, item, title if known, score."""
-    import numpy as np
-    import polars as pl
-
-    blocks = []
+    """The table of ``recommend_many``, under a progress bar."""
+    if len(histories.by_user.other) == 0:
+        raise DataError("the file of histories has no rows")
     with progress_bar(console, counted=False) as progress:
         task = progress.add_task("recommending", total=histories.users)
-        for users, places, scores in model.recommend_blocks(histories, k):
-            blocks.append((users, places.astype(np.int32), scores))
-            progress.advance(task, len(users))
-    if not blocks:
-        raise DataError("the file of histories has no rows")
-    users, places, scores = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
-    listed = places >= 0
-    row, rank = np.nonzero(listed)
-    columns = {
-        "user": pl.Series(histories.user_ids)[users[row]],
-        "rank": rank + 1,
-        "item": pl.Series(model.item_ids)[places[listed]],
-        "score": scores[listed],
-    }
-    frame = pl.DataFrame(columns)
-    if model.released.titles is not None:
-        titles = pl.Series("title", model.released.titles, dtype=pl.String)
-        frame.insert_column(3, titles[places[listed]])
-    return frame
+        return model.recommend_many(
+            histories, k, on_users=lambda users: progress.advance(task, users)
+        )
 
 
-def _write(lists: "pl.DataFrame", out: Path) -> None:
+def _readable(lists: "pl.DataFrame") -> "pl.DataFrame":
+    """Ids that are bytes as text, which is all that a CSV file can hold."""
     import polars as pl
 
-    from apportion.data.files import written_whole
-
-    with written_whole(out) as temporary:
-        if out.suffix.lower() == ".csv":
-            text = [
-                pl.Series(c.name, [shown_id(value) for value in c])
-                for c in lists
-                if c.dtype == pl.Binary
-            ]
-            lists.with_columns(text).write_csv(temporary)
-        else:
-            lists.write_parquet(temporary)
+    binary = [column for column in lists if column.dtype == pl.Binary]
+    return lists.with_columns(
+        pl.Series(column.name, [shown_id(value) for value in column]) for column in binary
+    )
 
 
 def titles_of(model: "Recommender", ids: Any) -> list[str]:

@@ -88,6 +88,15 @@ def written_whole(path: Path) -> Iterator[Path]:
         temporary.replace(path)
 
 
+def write_frame(frame: pl.DataFrame, path: Path) -> None:
+    """Write a table whole, as CSV or, by the path's ending, as Parquet."""
+    with written_whole(path) as temporary:
+        if is_text(path):
+            frame.write_csv(temporary)
+        else:
+            frame.write_parquet(temporary)
+
+
 def is_text(path: Path) -> bool:
     """Whether a path is read as text: whatever is no folder and does not end as Parquet files do."""
     return not path.is_dir() and path.suffix.lower() not in (".parquet", ".pq")

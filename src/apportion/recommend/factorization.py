@@ -10,15 +10,17 @@ from numpy.typing import NDArray
 
 from apportion.allocation import AdaptiveWeights, Allocation, UniformWeights
 from apportion.data import Interactions
-from apportion.privacy import Curator, PrivacyTarget, UserBound, UserWeights
+from apportion.privacy import Curator, PrivacyTarget
 from apportion.privacy.bounds import check_bound
 from apportion.privacy.checks import number, whole
 from apportion.privacy.errors import DataError, ParameterError
 from apportion.recommend.catalogue import ItemCatalogue, find_catalogue
 from apportion.recommend.item_step import ItemSettings, ItemStep
 from apportion.recommend.plan import Plan, PlannedRelease
+from apportion.recommend.preparation import release_mean, release_users
 from apportion.recommend.recommender import ItemModel, Recommender, UserStep
 from apportion.tasks.base import Estimator, make_curator, make_report
+from apportion.tasks.shared import release_weight_sums
 
 Array = NDArray[np.float64]
 
@@ -164,8 +166,14 @@ class MatrixFactorization(Estimator, Recommender):
         data, sizes = catalogue.choose(data, curator)
         graph = data.graph
         weights, sizes = allocation.allocate(graph, curator, sizes)
-        scale, counts = self._typical(plan, curator, allocation, weights, sizes, data.items)
-        users = self._public_users(data, plan, curator)
+        if weights.bounded:
+            # Multiplied by an item's typical weight, a penalty means the same to its weighted rows as it
+            # means to rows of weight one.
+            sums = release_weight_sums(weights, data.items, curator, plan.mu("weights"))
+            scale, counts = allocation.typical_weights(sizes, sums)
+        else:
+            scale, counts = np.ones(data.items), np.maximum(graph.task_sizes(), 1.0)
+        users = release_users(data, curator, plan.mu("users")) if self._shared else 1.0
 
         start, item = data.by_user.start, data.by_user.other
         labels = user_step.labels(start, data.by_user.rating, means)
@@ -217,31 +225,26 @@ class MatrixFactorization(Estimator, Recommender):
         planned.append(PlannedRelease("weights", "sums of weights per item", self.weights_share))
         if self._shared:
             planned.append(PlannedRelease("users", "number of users", self.users_share))
-        sweep_share = (1 - math.fsum(release.share for release in planned)) / int(self.sweeps)
         gramian = self._shared or (self.feedback == "implicit" and self.unobserved_weight > 0)
-        rest = sweep_share * (1 - self.gramian_share if gramian else 1)
-        for sweep in range(1, int(self.sweeps) + 1):
-            name = f"sweep {sweep}"
-            if gramian:
-                share = sweep_share * self.gramian_share
-                planned.append(PlannedRelease(f"{name} gramian", "sum of all users' v v'", share))
-            if self.solver == "descent":
-                what = f"clipped gradients, {self.steps} steps"
-                planned.append(PlannedRelease(name, what, rest))
-            elif self._shared:
-                planned.append(PlannedRelease(name, "weighted sums of y x", rest))
-            else:
-                for part, what, share in (
-                    ("A", "weighted sums of x x'", self.gram_share),
-                    ("b", "weighted sums of y x", 1 - self.gram_share),
-                ):
-                    planned.append(PlannedRelease(f"{name}.{part}", what, rest * share))
-        return Plan(target, tuple(planned))
+        rest = 1 - self.gramian_share if gramian else 1.0
+        parts = []
+        if gramian:
+            share = float(self.gramian_share)
+            parts.append(PlannedRelease(" gramian", "sum of all users' v v'", share))
+        if self.solver == "descent":
+            parts.append(PlannedRelease("", f"clipped gradients, {self.steps} steps", rest))
+        elif self._shared:
+            parts.append(PlannedRelease("", "weighted sums of y x", rest))
+        else:
+            of_b = 1 - self.gram_share
+            parts.append(PlannedRelease(".A", "weighted sums of x x'", rest * self.gram_share))
+            parts.append(PlannedRelease(".b", "weighted sums of y x", rest * of_b))
+        return Plan.with_sweeps(target, planned, int(self.sweeps), parts)
 
     def _user_step(self, data: Interactions, plan: Plan, curator: Curator) -> UserStep:
         mean = 0.0
         if self._centring == "global":
-            mean = self._global_mean(data, plan, curator)
+            mean = release_mean(data, curator, plan.mu("mean"))
         elif self._centring == "user" and data.rating_range is not None:
             mean = sum(data.rating_range) / 2  # of a user without ratings
         explicit = self.feedback == "explicit"
@@ -254,56 +257,6 @@ class MatrixFactorization(Estimator, Recommender):
             mean=mean,
             rating_range=data.rating_range if explicit else None,
         )
-
-    def _global_mean(self, data: Interactions, plan: Plan, curator: Curator) -> float:
-        """The mean of the users' mean ratings, released.
-
-        Sensitivity: with ratings scaled to [-1, 1] a user adds its mean, of size <= 1, to one sum and
-        1 to the other: a vector of norm <= sqrt(2), however many ratings it has.
-        """
-        if data.rating_range is None or data.by_user.rating is None:
-            raise DataError('centring="global" needs ratings in a public rating_range')
-        low, high = data.rating_range
-        middle, half = (low + high) / 2, (high - low) / 2
-        start = data.by_user.start
-        own = UserStep("explicit", 0.0, 0.0, mean=middle).means(start, data.by_user.rating)
-        some = np.diff(start) > 0
-        scaled = np.clip((own[some] - middle) / half, -1.0, 1.0)
-        bound = UserBound(math.sqrt(2), "a user adds its mean in [-1, 1], and 1")
-        sums = np.array([[scaled.sum(), float(some.sum())]])
-        what = "sums of users' scaled mean ratings, and of users"
-        [[total, users]] = curator.sums("mean", sums, bound, plan.mu("mean"), what)
-        return float(np.clip(middle + half * total / max(users, 1.0), low, high))
-
-    def _typical(
-        self,
-        plan: Plan,
-        curator: Curator,
-        allocation: Allocation,
-        weights: UserWeights,
-        sizes: Array | None,
-        items: int,
-    ) -> tuple[Array, Array]:
-        """The typical weight of an item's users, and their number, [items] each.
-
-        Multiplied by that weight, a penalty means the same to the weighted rows of an item as it means
-        to rows of weight one. Sensitivity of the sums of weights: sum_i w_ij^2 <= 1.
-        """
-        sums = np.bincount(weights.task, weights=weights.values, minlength=items).astype(np.float64)
-        if not weights.bounded:
-            return np.ones(items), np.maximum(sums, 1.0)
-        bound = weights.bound(1.0, "each pair adds its weight")
-        noisy = curator.counts("weights", sums, bound, plan.mu("weights"), "sums of weights")
-        return allocation.typical_weights(sizes, noisy)
-
-    def _public_users(self, data: Interactions, plan: Plan, curator: Curator) -> float:
-        """The number of users with a row, released if needed, at least one. Sensitivity: 1."""
-        if not self._shared:
-            return 1.0
-        exact = float(np.count_nonzero(np.diff(data.by_user.start)))
-        bound = UserBound(1.0, "a user counts once")
-        [[users]] = curator.sums("users", np.array([[exact]]), bound, plan.mu("users"), "users")
-        return max(float(users), 1.0)
 
     def _first_items(self, items: int) -> Array:
         """Random factors, of about the size that explains ratings by users at their bound."""

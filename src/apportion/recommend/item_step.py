@@ -27,7 +27,7 @@ from apportion.tasks.losses import find_loss
 from apportion.tasks.penalty import Penalty
 from apportion.tasks.ridge import open_statistics, solve_statistics
 from apportion.tasks.schedules import Adaptive
-from apportion.tasks.shared import open_moments, solve_moments
+from apportion.tasks.shared import open_moments, positive_part, solve_moments
 
 Array = NDArray[np.float64]
 
@@ -150,9 +150,7 @@ class ItemStep:
         part = Part("gramian", "sum of all users' v v'", bound, vectors.shape[1], symmetric=True)
         mu = self._plan.mu(name) if self._weights.bounded else math.inf
         release = self._curator.open(name, [part], 1, mu)
-        noisy = unpack(release.feed(0, packed)[0], vectors.shape[1])[0]
-        values, basis = np.linalg.eigh(noisy)
-        return np.asarray((basis * np.maximum(values, 0.0)) @ basis.T)
+        return positive_part(unpack(release.feed(0, packed)[0], vectors.shape[1])[0])
 
     def _descend(
         self, name: str, rows: TaskRows | UserRows, items: Array, penalty: Penalty, mu: float

@@ -1,8 +1,9 @@
 """How a training will spend its budget, before it spends any of it."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from apportion.privacy import PrivacyTarget
 from apportion.privacy.errors import ParameterError
@@ -24,7 +25,7 @@ class PlannedRelease:
 class Plan:
     """All releases of a training to come, in their order. Made from parameters alone, not from data.
 
-    ``share(name)`` is a release's portion of mu^2; the portions add up to one.
+    Their portions of mu^2 add up to one.
     """
 
     target: PrivacyTarget
@@ -37,6 +38,26 @@ class Plan:
                 "the shares of the budget leave nothing for training: "
                 + ", ".join(f"{release.name} {release.share:.3g}" for release in self.releases)
             )
+
+    @classmethod
+    def with_sweeps(
+        cls,
+        target: PrivacyTarget,
+        first: Sequence[PlannedRelease],
+        sweeps: int,
+        parts: Sequence[PlannedRelease],
+    ) -> Self:
+        """Some releases before all sweeps, then the same ``parts`` in every sweep, with equal budgets.
+
+        A part's name follows that of its sweep ("sweep 1.b"); its share is that of a sweep's budget.
+        """
+        left = (1 - math.fsum(release.share for release in first)) / sweeps
+        of_sweeps = (
+            PlannedRelease(f"sweep {sweep}{part.name}", part.what, left * part.share)
+            for sweep in range(1, sweeps + 1)
+            for part in parts
+        )
+        return cls(target, (*first, *of_sweeps))
 
     def mu(self, name: str) -> float:
         """What the release may cost."""

@@ -1,6 +1,6 @@
 """What a released item model can do: everything here needs the model and a user's own history only."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -195,25 +195,40 @@ class Recommender:
         return self._ratings(scores)
 
     def recommend_many(
-        self, histories: Interactions, k: int = 20, *, exclude: bool = True
+        self,
+        histories: Interactions,
+        k: int = 20,
+        *,
+        exclude: bool = True,
+        on_users: Callable[[int], object] | None = None,
     ) -> pl.DataFrame:
         """The k best items of every user: a table of user, rank (from 1 on), item and score.
 
-        Users come in the order of ``histories``, items best first. To hold fewer at once, see
+        Users come in the order of ``histories``, items best first, with their titles if the model has
+        some. ``on_users`` is told, after each block, how many users it had. To hold fewer at once, see
         ``recommend_blocks``.
         """
-        tables = []
-        for users, places, scores in self.recommend_blocks(histories, k, exclude=exclude):
-            row, rank = np.nonzero(places >= 0)
-            columns = {
-                "user": list(histories.user_ids[users[row]]),
+        k = min(whole("k", k, at_least=1), len(self.item_ids))
+        blocks = [(np.zeros(0, int), np.zeros((0, k), int), np.zeros((0, k), np.float32))]
+        for block in self.recommend_blocks(histories, k, exclude=exclude):
+            blocks.append(block)
+            if on_users is not None:
+                on_users(len(block[0]))
+        users, places, scores = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
+        row, rank = np.nonzero(places >= 0)
+        place = places[row, rank]
+        table = pl.DataFrame(
+            {
+                "user": pl.Series(histories.user_ids)[users[row]],
                 "rank": rank + 1,
-                "item": list(self.item_ids[places[row, rank]]),
+                "item": pl.Series(self.item_ids)[place],
                 "score": scores[row, rank],
             }
-            tables.append(pl.DataFrame(columns))
-        empty: dict[str, list[Any]] = {"user": [], "rank": [], "item": [], "score": []}
-        return pl.concat(tables) if tables else pl.DataFrame(empty)
+        )
+        if self.released.titles is not None:
+            titles = pl.Series("title", self.released.titles, dtype=pl.String)
+            table.insert_column(3, titles[place])
+        return table
 
     def recommend_blocks(
         self, histories: Interactions, k: int = 20, *, exclude: bool = True, users: Any = None

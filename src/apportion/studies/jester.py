@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 from apportion.allocation import AdaptiveWeights, Allocation, UniformWeights
 from apportion.data import TaskData
 from apportion.privacy.errors import DataError
+from apportion.studies import comparison
 from apportion.studies.metrics import rmse, rmse_by_size
 from apportion.studies.output import STYLE, write_figure, write_table
 from apportion.tasks import MultiTaskDescent, MultiTaskRidge
@@ -121,15 +122,9 @@ def mean_and_error(
     ``above_not_private`` subtracts the error of the model without privacy on the same split.
     """
     floor = {r["seed"]: r[column] for r in rows if r["allocation"] == "not private"}
-    values = np.array(
-        [
-            row[column] - (floor[row["seed"]] if above_not_private else 0.0)
-            for row in rows
-            if all(row[name] == value for name, value in where.items())
-        ]
-    )
-    spread = values.std(ddof=1) if len(values) > 1 else 0.0
-    return float(values.mean()), float(spread / len(values) ** 0.5)
+    if above_not_private:
+        rows = [{**row, column: row[column] - floor[row["seed"]]} for row in rows]
+    return comparison.mean_and_error(rows, column, **where)
 
 
 def figure(rows: Sequence[dict[str, Any]]) -> Figure:

@@ -18,7 +18,12 @@ from apportion.privacy.errors import ParameterError
 from apportion.privacy.release import OpenRelease
 from apportion.tasks.base import MultiTaskLinear
 from apportion.tasks.penalty import Penalty
-from apportion.tasks.shared import open_moments, release_second_moment, solve_moments
+from apportion.tasks.shared import (
+    open_moments,
+    release_second_moment,
+    release_weight_sums,
+    solve_moments,
+)
 
 # Statistics are summed, released and solved this many bytes at a time, so that memory stays small
 # with any number of tasks.
@@ -139,7 +144,6 @@ class MultiTaskRidge(MultiTaskLinear):
     def _solve_shared(
         self, curator: Curator, weights: UserWeights, rows: TaskRows, data: TaskData
     ) -> NDArray[np.float64]:
-        """Sensitivity of the sums of weights: sum_i w_ij^2 <= 1."""
         G, engine = float(self.feature_bound), CpuEngine()
         part = curator.ledger.affordable_mu() * math.sqrt(_SHARED_SHARE)
         pair = data.pair_of_row
@@ -149,12 +153,8 @@ class MultiTaskRidge(MultiTaskLinear):
             rows.features, data.feature_row, squared, squared, weights.user[pair], 0 * pair, 1
         )
         second_moment = release_second_moment(curator, everybody, G, part, engine)
-        sums = np.bincount(weights.task, weights=weights.values, minlength=rows.tasks)
-        bound = weights.bound(1.0, "each pair adds its weight")
-        noisy = curator.counts(
-            "weights", sums.astype(np.float64), bound, part, "sums of weights per task"
-        )
-        mass = np.maximum(noisy, bound.norm / part)  # at least its noise
+        sums = release_weight_sums(weights, rows.tasks, curator, part)
+        mass = np.maximum(sums, 1 / part)  # at least its noise
         release = open_moments(
             curator, "moments", weights, rows, G, float(self.label_bound),
             curator.ledger.affordable_mu(),

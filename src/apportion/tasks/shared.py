@@ -30,7 +30,22 @@ def release_second_moment(
     release = curator.open("second moment", parts, 1, mu, (0.8, 0.2))
     total, _ = engine.statistics(rows, 0, 1)
     noisy, mass = release.feed(0, total, np.array([[rows.weight.sum()]]))
-    values, basis = np.linalg.eigh(unpack(noisy, d)[0] / max(float(mass[0, 0]), 1.0))
+    return positive_part(unpack(noisy, d)[0] / max(float(mass[0, 0]), 1.0))
+
+
+def release_weight_sums(weights: UserWeights, tasks: int, curator: Curator, mu: float) -> Array:
+    """The sum of the users' weights of every task, at a cost of ``mu``, [tasks].
+
+    Sensitivity: sum_i w_ij^2 <= 1.
+    """
+    sums = np.bincount(weights.task, weights=weights.values, minlength=tasks).astype(np.float64)
+    bound = weights.bound(1.0, "each pair adds its weight")
+    return curator.counts("weights", sums, bound, mu, "sums of weights")
+
+
+def positive_part(matrix: Array) -> Array:
+    """The nearest positive semi-definite matrix to a symmetric one, [d, d]."""
+    values, basis = np.linalg.eigh(matrix)
     return np.asarray((basis * np.maximum(values, 0.0)) @ basis.T)
 
 
