@@ -10,6 +10,13 @@ from tests.soundness.harness import Array, caught, ridge, worst_users
 
 EXTRA = worst_users()["alone in a task"]
 BY_COUNTS = [ap.AdaptiveWeights(1.0), ap.TailSampling(2)]
+STATISTICS = ["statistics.A", "statistics.b"]
+COMMON = ["second moment.matrix", "second moment.mass", "weights"]
+RELEASED = {
+    "per-task": STATISTICS,
+    "shared": [*COMMON, "moments"],
+    "shrunk": [*COMMON, "pilot.A", "pilot.b", *STATISTICS],
+}
 
 
 @pytest.mark.parametrize("allocation", BY_COUNTS, ids=repr)
@@ -37,9 +44,11 @@ def test_a_release_that_is_not_recorded_is_caught(monkeypatch: pytest.MonkeyPatc
 def test_both_counts_and_statistics_are_paid_for() -> None:
     for allocation in BY_COUNTS:
         data = ap.simulate_tasks(users=100, tasks=5, tasks_per_user=2)
-        ledger = ap.MultiTaskRidge(epsilon=1.0, allocation=allocation).fit(data).privacy.ledger
-        assert [record.name for record in ledger] == ["counts", "statistics.A", "statistics.b"]
-        assert 1 - 1e-9 < ledger.epsilon(1e-5) <= 1
+        for statistics, released in RELEASED.items():
+            model = ap.MultiTaskRidge(1.0, statistics=statistics, allocation=allocation).fit(data)
+            ledger = model.privacy.ledger
+            assert [record.name for record in ledger] == ["counts", *released]
+            assert 1 - 1e-9 < ledger.epsilon(1e-5) <= 1
 
 
 def test_public_counts_are_declared_in_the_report() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 import apportion as ap
 from apportion.tasks import ridge as ridge_module
+from apportion.tasks.shrunk import Shrinkage
 from tests.soundness.harness import Array, caught, ridge, worst_users
 
 EXTRA = worst_users()["ordinary"]
@@ -13,13 +14,24 @@ EXTRA = worst_users()["ordinary"]
 
 def test_a_regulariser_scaled_by_an_exact_sum_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     solve = ridge_module.solve_noisy
-    fit = ridge(ap.AdaptiveWeights())
+    fit = ridge(ap.AdaptiveWeights(), statistics="per-task")
 
     def fit_with_leak(data: ap.TaskData) -> Any:
         def leaking(A: Array, b: Array, alpha: float, ridge: float) -> Array:
             return solve(A, b, alpha + len(data.labels) / data.tasks, ridge)
 
         monkeypatch.setattr(ridge_module, "solve_noisy", leaking)
+        return fit(data)
+
+    assert caught(fit_with_leak, EXTRA)
+
+
+def test_a_budget_split_by_an_exact_sum_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    fit = ridge(ap.AdaptiveWeights(), statistics="shrunk")
+
+    def fit_with_leak(data: ap.TaskData) -> Any:
+        portion = 1 / (2 + len(data.labels))
+        monkeypatch.setattr(Shrinkage, "portion", lambda *_: portion)
         return fit(data)
 
     assert caught(fit_with_leak, EXTRA)

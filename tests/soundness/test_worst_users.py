@@ -22,26 +22,24 @@ from tests.soundness.harness import (
     worst_users,
 )
 
-
-@pytest.mark.parametrize("extra", worst_users().values(), ids=worst_users().keys())
-@pytest.mark.parametrize("allocation", PRIVATE_ALLOCATIONS, ids=repr)
-def test_adding_a_worst_case_user(allocation: ap.Allocation, extra: dict[str, object]) -> None:
-    with_user, without = neighbours(extra)
-    check(ridge(allocation), with_user, without)
-    check(ridge(allocation), without, with_user)
+STATISTICS = ["per-task", "shared", "shrunk"]
 
 
 @pytest.mark.parametrize("extra", worst_users().values(), ids=worst_users().keys())
 @pytest.mark.parametrize("allocation", PRIVATE_ALLOCATIONS, ids=repr)
-def test_adding_a_worst_case_user_to_shared_statistics(
-    allocation: ap.Allocation, extra: dict[str, object]
+@pytest.mark.parametrize("statistics", STATISTICS)
+def test_adding_a_worst_case_user(
+    statistics: str, allocation: ap.Allocation, extra: dict[str, object]
 ) -> None:
     with_user, without = neighbours(extra)
-    check(ridge(allocation, statistics="shared"), with_user, without)
-    check(ridge(allocation, statistics="shared"), without, with_user)
+    check(ridge(allocation, statistics=statistics), with_user, without)
+    check(ridge(allocation, statistics=statistics), without, with_user)
 
 
-def test_weights_that_are_not_squared_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("statistics", ["shared", "shrunk"])
+def test_weights_that_are_not_squared_are_caught(
+    monkeypatch: pytest.MonkeyPatch, statistics: str
+) -> None:
     real = shared.release_second_moment
 
     def not_squared(curator: Any, rows: Any, *rest: Any) -> Any:
@@ -49,7 +47,7 @@ def test_weights_that_are_not_squared_are_caught(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(ridge_module, "release_second_moment", not_squared)
     extra = worst_users()["at the bound in all tasks"]
-    assert caught(ridge(ap.UniformWeights(), statistics="shared"), extra)
+    assert caught(ridge(ap.UniformWeights(), statistics=statistics), extra)
 
 
 @pytest.mark.parametrize("extra", worst_users().values(), ids=worst_users().keys())
@@ -117,16 +115,15 @@ def test_splitting_keeps_neighbours_neighbours() -> None:
             )
 
 
-def test_the_bound_is_reached() -> None:
+@pytest.mark.parametrize(
+    ("statistics", "releases"), [("per-task", 2), ("shared", 4), ("shrunk", 7)]
+)
+def test_the_bound_is_reached(statistics: str, releases: int) -> None:
     # A sensitivity far above what a user can do would waste accuracy.
     changes = check(
-        ridge(ap.AdaptiveWeights()), *neighbours(worst_users()["at the bound in all tasks"])
-    )
-    ratios = {change.name: change.ratio for change in changes}
-    assert ratios["statistics.A"] > 0.999999
-    assert ratios["statistics.b"] > 0.999999
-    of_shared = check(
-        ridge(ap.AdaptiveWeights(), statistics="shared"),
+        ridge(ap.AdaptiveWeights(), statistics=statistics),
         *neighbours(worst_users()["at the bound in all tasks"]),
     )
-    assert min(change.ratio for change in of_shared if change.name != "counts") > 0.999999
+    ratios = [change.ratio for change in changes if change.name != "counts"]
+    assert len(ratios) == releases
+    assert min(ratios) > 0.999999

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import apportion as ap
-from apportion.studies.jester import GAUGE, JOKES, Jester, mean_and_error, read, write
+from apportion.studies.jester import GAUGE, JOKES, SOLVERS, Jester, mean_and_error, read, write
 
 REAL = Path(__file__).resolve().parents[3] / "shared" / "data" / "jester-1.npz"
 
@@ -29,6 +29,10 @@ def test_reading(imitation: Path) -> None:
     sizes = data.graph.task_sizes()
     assert sizes.max() > 150
     assert np.sort(sizes)[9] < 20
+
+
+def test_ridge_regression_is_the_method_of_the_paper() -> None:
+    assert SOLVERS["ridge"]().statistics == "per-task"
 
 
 def test_running_and_writing(imitation: Path, tmp_path: Path) -> None:

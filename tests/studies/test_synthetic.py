@@ -31,6 +31,10 @@ def test_exponent_one_half_is_best_and_uniform_clearly_worse(rows: list[dict[str
             assert entry["excess"] > 3 * entry["excess_error"]
 
 
+def test_it_is_the_method_of_the_paper() -> None:
+    assert Synthetic()._model(1.0, 0.5, 0).get_params()["statistics"] == "per-task"
+
+
 def test_the_tail_gains_most(rows: list[dict[str, float]]) -> None:
     def mean(exponent: float, bucket: int) -> float:
         return float(

@@ -85,6 +85,19 @@ def test_pure_noise_is_suppressed() -> None:
     assert size.max() < 0.2
 
 
+def test_a_direction_without_data_gets_no_coefficient() -> None:
+    # An eigenvalue of zero is not exactly that after rounding.
+    axis = np.array([1.0, 2.0, 3.0]) / 14**0.5
+    flat = (
+        C
+        - np.outer(C @ axis, axis)
+        - np.outer(axis, C @ axis)
+        + (axis @ C @ axis) * np.outer(axis, axis)
+    )
+    models = shrink(RNG.normal(size=(50, 3)), 1.0, np.ones(50), flat, np.zeros(50))
+    assert np.abs(models @ axis).max() < 1e-9
+
+
 @pytest.mark.parametrize("noise", [1.0, 1e200])
 @pytest.mark.parametrize("size", [0.0, 1.0, 1e3])
 @pytest.mark.parametrize("matrix", [np.zeros((3, 3)), np.eye(3), 1e200 * np.eye(3)])

@@ -86,7 +86,7 @@ class Synthetic:
             "noise_seed": seed,
         }
         if self.solver == "ridge":
-            return MultiTaskRidge(**common)
+            return MultiTaskRidge(statistics="per-task", **common)
         # Solutions and features lie in the unit ball by construction.
         return MultiTaskDescent(radius=1.0, gradient_bound=0.02, learning_rate=0.4, **common)
 

@@ -1,6 +1,7 @@
 """Ridge regression per task from noisy sufficient statistics (Algorithm 1)."""
 
 import math
+from collections.abc import Iterator
 from functools import partial
 from typing import Literal, Self
 
@@ -11,7 +12,15 @@ from apportion.allocation import AdaptiveWeights, Allocation
 from apportion.data import TaskData
 from apportion.engine import CpuEngine, Engine, TaskRows
 from apportion.engine.threads import in_threads
-from apportion.privacy import Curator, Part, UserWeights, clip_rows, clip_values, unpack
+from apportion.privacy import (
+    Curator,
+    Part,
+    UserWeights,
+    clip_rows,
+    clip_values,
+    packed_width,
+    unpack,
+)
 from apportion.privacy.bounds import check_bound
 from apportion.privacy.checks import number
 from apportion.privacy.errors import ParameterError
@@ -24,26 +33,39 @@ from apportion.tasks.shared import (
     release_weight_sums,
     solve_moments,
 )
+from apportion.tasks.shrunk import Released, Shrinkage
 
 # Statistics are summed, released and solved this many bytes at a time, so that memory stays small
 # with any number of tasks.
 _BLOCK_BYTES = 64 * 2**20
 # What the second moment and the sums of weights each cost, of the budget that is left for training.
 _SHARED_SHARE = 0.05
+# The part of ``gram_share`` that a pilot spends on A, to learn how much of the rest A is worth.
+_PILOT = 1 / 8
 
 
 class MultiTaskRidge(MultiTaskLinear):
     """Ridge regression for many tasks at once, under user-level differential privacy.
 
     For every task i, A_i = sum_j w_ij x x' and b_i = sum_j w_ij y x are released with noise, and the
-    model is solved from them. The noise of A_i is symmetric with spectral radius about
-    r = noise * sqrt(2 d), so directions in which A_i is smaller than r are unreliable; the solution
+    model is solved from them; ``statistics`` says how. With ``epsilon=math.inf`` there is no noise, no
+    clipping, every weight is one, and theta_i is the exact ridge solution. There is no intercept: add a
+    constant feature if you need one.
 
-        theta_i = argmin |(A_i+ + alpha I) theta - b_i|^2 + (noise_ridge * r)^2 |theta|^2,
+    - ``"shrunk"``: a task's A_i is released with noise, but so are the users' mean x x', C, and the sums
+      of the tasks' weights, s_i, which cost little: A_i is shrunk towards s_i C, and theta_i towards what
+      all tasks have in common, as far as the noise demands (see ``Shrinkage``). Whether more of the budget
+      is worth spending on A is decided by a pilot, which is not lost: it is averaged with the rest.
+      Never far from the better of the other two. Released matrices of all tasks are held in memory.
+    - ``"per-task"``: the paper's. The noise of A_i is symmetric with spectral radius about
+      r = noise * sqrt(2 d), so directions in which A_i is smaller than r are unreliable; the solution
 
-    A_i+ being A_i's projection on the positive semi-definite matrices, suppresses them and leaves the
-    others alone. With ``epsilon=math.inf`` there is no noise, no clipping, every weight is one, and
-    theta_i is the exact ridge solution. There is no intercept: add a constant feature if you need one.
+          theta_i = argmin |(A_i+ + alpha I) theta - b_i|^2 + (noise_ridge * r)^2 |theta|^2,
+
+      A_i+ being A_i's projection on the positive semi-definite matrices, suppresses them and leaves the
+      others alone. Good where data is plentiful and the differences between tasks matter.
+    - ``"shared"``: A_i is taken to be s_i C. b gets 90 % of the budget, and is shrunk by what is known of
+      its noise. Good where noise is large and features are alike in all tasks.
 
     Args:
         epsilon: the privacy budget; ``math.inf`` for no privacy.
@@ -53,14 +75,10 @@ class MultiTaskRidge(MultiTaskLinear):
             noise: too large adds noise, too small distorts. Take them from what the data means.
         alpha: ridge penalty, added to every A_i after the release. A user's weights are at most one,
             so alpha counts users of full weight; without privacy it is scikit-learn's ``alpha``.
-        noise_ridge: strength of the suppression of noisy directions, in units of r.
-        gram_share: the portion of the training budget (of mu^2) spent on A; b gets the rest.
-        statistics: ``"per-task"`` releases a matrix A_i for every task. ``"shared"`` takes A_i to be
-            s_i C, C being the users' mean x x' and s_i the sum of the task's weights: both cost little, b
-            gets 90 % of the budget, and is shrunk by what is known of its noise (``noise_ridge`` and
-            ``gram_share`` play no part). Better where noise is large and features are alike in all
-            tasks; where data is plentiful the difference between tasks is what matters. Without privacy
-            every task has its own matrix in any case.
+        statistics: ``"shrunk"``, ``"per-task"`` or ``"shared"``, see above.
+        noise_ridge: for ``"per-task"``, strength of the suppression of noisy directions, in units of r.
+        gram_share: the portion of the training budget (of mu^2) spent on A, b gets the rest; with
+            ``"shrunk"`` the most that A may get. Plays no part in ``"shared"``.
         allocation: how users split their budget among tasks.
         noise_seed: fixes the noise, for tests and studies; the model is then NOT PRIVATE.
 
@@ -86,9 +104,9 @@ class MultiTaskRidge(MultiTaskLinear):
         feature_bound: float = 1.0,
         label_bound: float = 1.0,
         alpha: float = 0.0,
+        statistics: Literal["shrunk", "per-task", "shared"] = "shrunk",
         noise_ridge: float = 1.0,
         gram_share: float = 0.4,
-        statistics: Literal["per-task", "shared"] = "per-task",
         allocation: Allocation = AdaptiveWeights.for_strongly_convex(),  # noqa: B008 (immutable)
         noise_seed: int | None = None,
     ) -> None:
@@ -97,9 +115,9 @@ class MultiTaskRidge(MultiTaskLinear):
         self.feature_bound = feature_bound
         self.label_bound = label_bound
         self.alpha = alpha
+        self.statistics = statistics
         self.noise_ridge = noise_ridge
         self.gram_share = gram_share
-        self.statistics = statistics
         self.allocation = allocation
         self.noise_seed = noise_seed
 
@@ -115,11 +133,14 @@ class MultiTaskRidge(MultiTaskLinear):
         pair = data.pair_of_row
         examples = (features, data.feature_row, labels, weights.per_row(pair))
         rows = TaskRows.sort(*examples, weights.user[pair], weights.task[pair], data.tasks)
-        coef = (
-            self._solve_shared(curator, weights, rows, data)
-            if weights.bounded and self.statistics == "shared"
-            else self._solve_each(curator, weights, rows)
-        )
+        if not weights.bounded or self.statistics == "per-task":
+            coef = self._solve_each(curator, weights, rows)
+        else:
+            moment, mass, mass_noise = self._release_common(curator, weights, rows, data)
+            if self.statistics == "shared":
+                coef = self._solve_shared(curator, weights, rows, moment, mass)
+            else:
+                coef = self._solve_shrunk(curator, weights, rows, moment, mass, mass_noise)
         self.coef_ = coef
         self.task_ids_ = data.task_ids
         self.privacy_ = self._report(curator, data)
@@ -141,10 +162,10 @@ class MultiTaskRidge(MultiTaskLinear):
         penalty = Penalty.ridge_only(float(self.alpha), rows.tasks)
         return solve_statistics(rows, release, penalty, float(self.noise_ridge), CpuEngine())
 
-    def _solve_shared(
+    def _release_common(
         self, curator: Curator, weights: UserWeights, rows: TaskRows, data: TaskData
-    ) -> NDArray[np.float64]:
-        G, engine = float(self.feature_bound), CpuEngine()
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+        """The users' second moment, the sums of the tasks' weights, and the noise of those."""
         part = curator.ledger.affordable_mu() * math.sqrt(_SHARED_SHARE)
         pair = data.pair_of_row
         # Rows of one user in one task share the pair's squared weight, as they share its weight.
@@ -152,23 +173,69 @@ class MultiTaskRidge(MultiTaskLinear):
         everybody = TaskRows.sort(
             rows.features, data.feature_row, squared, squared, weights.user[pair], 0 * pair, 1
         )
-        second_moment = release_second_moment(curator, everybody, G, part, engine)
+        G = float(self.feature_bound)
+        second_moment = release_second_moment(curator, everybody, G, part, CpuEngine())
         sums = release_weight_sums(weights, rows.tasks, curator, part)
-        mass = np.maximum(sums, 1 / part)  # at least its noise
+        return second_moment, np.maximum(sums, 1 / part), 1 / part  # at least its noise
+
+    def _solve_shared(
+        self,
+        curator: Curator,
+        weights: UserWeights,
+        rows: TaskRows,
+        second_moment: NDArray[np.float64],
+        mass: NDArray[np.float64],
+    ) -> NDArray[np.float64]:
         release = open_moments(
-            curator, "moments", weights, rows, G, float(self.label_bound),
+            curator, "moments", weights, rows, float(self.feature_bound), float(self.label_bound),
             curator.ledger.affordable_mu(),
         )  # fmt: skip
         ridge = np.full(rows.tasks, float(self.alpha))
-        return solve_moments(rows, release, mass, second_moment, ridge, None, None, engine)
+        return solve_moments(rows, release, mass, second_moment, ridge, None, None, CpuEngine())
+
+    def _solve_shrunk(
+        self,
+        curator: Curator,
+        weights: UserWeights,
+        rows: TaskRows,
+        second_moment: NDArray[np.float64],
+        mass: NDArray[np.float64],
+        mass_noise: float,
+    ) -> NDArray[np.float64]:
+        """Two releases of A and b, the second split as the first one advises, and one solution.
+
+        Sensitivity: that of ``open_statistics``, each time. What the two cost together is known
+        beforehand; only how the second is split between A and b follows from what was released before.
+        """
+        G, L, most = float(self.feature_bound), float(self.label_bound), float(self.gram_share)
+        # In units in which both bounds are one; a penalty beyond this one leaves nothing in any case.
+        alpha = min(float(self.alpha) / G**2, 1e100)
+
+        def release(name: str, mu: float, share: float) -> Released:
+            opened = open_statistics(curator, name, weights, rows, G, L, mu, share)
+            gram = np.empty((rows.tasks, packed_width(rows.dimension)))
+            moment = np.empty((rows.tasks, rows.dimension))
+            for block, A, b in feed_statistics(rows, opened, CpuEngine()):
+                gram[block], moment[block] = A / G**2, b / (G * L)
+            of_gram, of_moment = (each.noise_scale / each.sensitivity for each in opened.records)
+            return Released(
+                gram, moment, mass, second_moment / G**2, of_gram, of_moment, mass_noise
+            )
+
+        spent = 1 - most + _PILOT * most
+        share = _PILOT * most / spent
+        pilot = release("pilot", math.sqrt(spent) * curator.ledger.affordable_mu(), share)
+        portion = Shrinkage(pilot, alpha).portion(share, (1 - spent) / spent)
+        rest = release("statistics", curator.ledger.affordable_mu(), portion)
+        return Shrinkage(pilot.averaged(rest), alpha).coef() * (L / G)
 
     def _check_parameters(self) -> None:
         check_bound("feature_bound", self.feature_bound)
         check_bound("label_bound", self.label_bound)
         number("gram_share", self.gram_share, above=0, below=1)
-        if self.statistics not in ("per-task", "shared"):
+        if self.statistics not in ("shrunk", "per-task", "shared"):
             raise ParameterError(
-                f'statistics must be "per-task" or "shared", got {self.statistics!r}'
+                f'statistics must be "shrunk", "per-task" or "shared", got {self.statistics!r}'
             )
         for name in ("alpha", "noise_ridge"):
             number(name, getattr(self, name), at_least=0, at_most=1e100)
@@ -200,6 +267,18 @@ def open_statistics(
     return curator.open(name, parts, rows.tasks, mu, (gram_share, 1 - gram_share))
 
 
+def feed_statistics(
+    rows: TaskRows, release: OpenRelease, engine: Engine
+) -> Iterator[tuple[slice, NDArray[np.float64], NDArray[np.float64]]]:
+    """Sum and release A (packed) and b, some tasks at a time."""
+    block = max(1, _BLOCK_BYTES // (8 * rows.dimension * (rows.dimension + 1)))
+    for first in range(0, rows.tasks, block):
+        stop = min(first + block, rows.tasks)
+        A, b = release.feed(first, *engine.statistics(rows, first, stop))
+        yield slice(first, stop), A, b
+    assert release.complete
+
+
 def solve_statistics(
     rows: TaskRows, release: OpenRelease, penalty: Penalty, noise_ridge: float, engine: Engine
 ) -> NDArray[np.float64]:
@@ -207,17 +286,13 @@ def solve_statistics(
     d = rows.dimension
     noise_radius = release.records[0].noise_scale * math.sqrt(2 * d)
     coef = np.empty((rows.tasks, d))
-    block = max(1, _BLOCK_BYTES // (8 * d * (d + 1)))
-    for first in range(0, rows.tasks, block):
-        stop = min(first + block, rows.tasks)
-        A, b = release.feed(first, *engine.statistics(rows, first, stop))
-        matrices, alpha = penalty.add_shared(unpack(A, d), first), penalty.ridge[first:stop]
+    for block, A, b in feed_statistics(rows, release, engine):
+        matrices, alpha = penalty.add_shared(unpack(A, d), block.start), penalty.ridge[block]
         if noise_radius == 0 and alpha.min() > 0:
-            coef[first:stop] = in_threads(solve_exactly, matrices, b, alpha)
+            coef[block] = in_threads(solve_exactly, matrices, b, alpha)
         else:
             solve = partial(solve_noisy, ridge=noise_ridge * noise_radius)
-            coef[first:stop] = in_threads(solve, matrices, b, alpha)
-    assert release.complete
+            coef[block] = in_threads(solve, matrices, b, alpha)
     return coef
 
 

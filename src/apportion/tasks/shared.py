@@ -1,5 +1,7 @@
 """One second moment for all tasks: nearly the whole budget is left for the right-hand sides."""
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,7 +15,10 @@ Array = NDArray[np.float64]
 def release_second_moment(
     curator: Curator, rows: TaskRows, feature_bound: float, mu: float, engine: Engine
 ) -> Array:
-    """The mean of users' x x', released at a cost of ``mu``, positive semi-definite, [d, d].
+    """The mean of users' x x', released at a cost of ``mu``, positive definite if there is noise, [d, d].
+
+    Eigenvalues below the spectral radius of the noise, noise * sqrt(2 d), are raised to it: a direction of
+    which nothing is known must not be divided by next to nothing.
 
     All rows are in one task, and their weights are squares: user j gives sum_i w_ij^2 x x' (a mean, if
     it has several rows in a task) to one matrix, and sum_i w_ij^2 to one number.
@@ -30,7 +35,8 @@ def release_second_moment(
     release = curator.open("second moment", parts, 1, mu, (0.8, 0.2))
     total, _ = engine.statistics(rows, 0, 1)
     noisy, mass = release.feed(0, total, np.array([[rows.weight.sum()]]))
-    return positive_part(unpack(noisy, d)[0] / max(float(mass[0, 0]), 1.0))
+    radius = release.records[0].noise_scale * math.sqrt(2 * d)
+    return positive_part(unpack(noisy, d)[0], radius) / max(float(mass[0, 0]), 1.0)
 
 
 def release_weight_sums(weights: UserWeights, tasks: int, curator: Curator, mu: float) -> Array:
@@ -43,10 +49,10 @@ def release_weight_sums(weights: UserWeights, tasks: int, curator: Curator, mu: 
     return curator.counts("weights", sums, bound, mu, "sums of weights")
 
 
-def positive_part(matrix: Array) -> Array:
-    """The nearest positive semi-definite matrix to a symmetric one, [d, d]."""
+def positive_part(matrix: Array, least: float = 0.0) -> Array:
+    """The nearest matrix to a symmetric one that has no eigenvalue below ``least``, [d, d]."""
     values, basis = np.linalg.eigh(matrix)
-    return np.asarray((basis * np.maximum(values, 0.0)) @ basis.T)
+    return np.asarray((basis * np.maximum(values, least)) @ basis.T)
 
 
 def open_moments(
@@ -116,7 +122,8 @@ def shrink(
     k of task i then has a variance of noise^2 + spread_i c_k, and what is noisier counts less.
     """
     values, basis = np.linalg.eigh(second_moment)
-    values = np.maximum(values, 0.0)
+    # What rounding makes of an eigenvalue of zero is no direction to divide by.
+    values[values <= len(values) * np.finfo(np.float64).eps * values.max(initial=0.0)] = 0.0
     unit = noise if noise > 0 else 1.0  # in units of the noise no bound is too large to be squared
     b, a = b / unit, (np.outer(mass, values) + ridge[:, None]) / unit
     variance = np.full_like(a, 1.0 if noise > 0 else 0.0)
