@@ -259,7 +259,7 @@ class TestPrivateQuality:
         exact = MatrixFactorization(**settings, epsilon=INF)
         start = np.random.default_rng(1).normal(size=(ratings.items, 2))
         for model in (private, exact):
-            model._first_items = lambda items: start  # type: ignore[method-assign]
+            model._first_items = lambda items, factors: start  # type: ignore[method-assign]
             model.fit(ratings)
         size = np.linalg.norm(private.items) / np.linalg.norm(exact.items)
         assert 0.9 < size < 1.1

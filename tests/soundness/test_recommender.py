@@ -270,8 +270,8 @@ class TestPlantedFaults:
             users["number"] = data.users
             checked(self, data)
 
-        def leaking(self: Any, items: int) -> Any:
-            return first(self, items) / math.sqrt(users["number"])
+        def leaking(self: Any, items: int, factors: int) -> Any:
+            return first(self, items, factors) / math.sqrt(users["number"])
 
         monkeypatch.setattr(factorization.MatrixFactorization, "_check_data", spying)
         monkeypatch.setattr(factorization.MatrixFactorization, "_first_items", leaking)

@@ -4,7 +4,14 @@ What it cannot check for itself is said in docs/guarantee.md: that rows are grou
 that the sums it is given are sums of the terms that were bounded.
 """
 
-from apportion.privacy.bounds import UserBound, UserWeights, clip_rows, clip_values, stretch_rows
+from apportion.privacy.bounds import (
+    UserBound,
+    UserWeights,
+    clip_rows,
+    clip_values,
+    scale_down,
+    stretch_rows,
+)
 from apportion.privacy.gaussian import delta_from_epsilon, epsilon_from_mu, mu_from_epsilon
 from apportion.privacy.ledger import Ledger, PrivacyTarget, Record
 from apportion.privacy.noise import NoiseSource
@@ -29,6 +36,7 @@ __all__ = [
     "mu_from_epsilon",
     "pack",
     "packed_width",
+    "scale_down",
     "stretch_rows",
     "unpack",
 ]

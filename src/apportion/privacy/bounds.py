@@ -10,8 +10,9 @@ Adding or removing a user changes the stacked sums by exactly that user's part, 
 scales one user's part depends on another user. So Z is the L2 sensitivity, for any graph.
 
 This file makes the three premises true: ``clip_rows`` and ``clip_values`` bound z, ``UserWeights``
-bounds w. Bounds are met with a relative margin of 1e-9, which is far above rounding, so they hold in
-exact arithmetic for the numbers as stored (the sums over users are rounded; see docs/guarantee.md).
+bounds w. Instead, a user's whole part may be scaled down to Z (``scale_down``), z being what it is.
+Bounds are met with a relative margin of 1e-9, which is far above rounding, so they hold in exact
+arithmetic for the numbers as stored (the sums over users are rounded; see docs/guarantee.md).
 """
 
 import math
@@ -80,6 +81,19 @@ def stretch_rows(rows: Floats, bound: float) -> NDArray[np.float64]:
     unit, unit_norm, _ = _scaled(np.asarray(rows, dtype=np.float64))
     scale = np.divide(limit, unit_norm, out=np.zeros_like(unit_norm), where=unit_norm > 0)
     return unit * scale[:, None]
+
+
+def scale_down(norms: Floats, bound: float) -> NDArray[np.float64]:
+    """Factors, at most one, that bring parts of these norms [users] down to at most ``bound``.
+
+    >>> scale_down(np.array([4.0, 1.0]), bound=2.0).round(6)
+    array([0.5, 1. ])
+    """
+    limit = check_bound("bound", bound) * (1 - MARGIN)
+    factors = np.ones(len(norms))
+    # No number is lost where a norm is beyond all bounds; where it is undefined (none times infinity) the
+    # part itself is zero.
+    return np.divide(limit, norms, out=factors, where=norms > limit)
 
 
 def row_norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -170,6 +184,15 @@ class UserWeights:
         """
         copies = np.bincount(pair_of_row, minlength=len(self.values))
         return self.values[pair_of_row] / copies[pair_of_row]
+
+    def part_norms(self, values: Floats, users: int = 0) -> NDArray[np.float64]:
+        """The norm of each user's w_ij z_ij over all tasks, z [pairs] being numbers, [users].
+
+        Infinite where a square is too large to be written; ``users`` is the least length.
+        """
+        with np.errstate(over="ignore"):
+            squares = (self.values * values) ** 2
+        return np.sqrt(np.bincount(self.user, weights=squares, minlength=users))
 
     def bound(self, per_task: float, because: str) -> UserBound:
         """The bound on a user's part in a sum whose terms are w_ij z_ij with |z_ij| <= per_task."""

@@ -1,8 +1,8 @@
 """The files of a model folder as bytes: made from a released model, and read with suspicion.
 
 ``model.json`` says what it is, how user vectors are made, and has checksums; ``items.safetensors`` has
-the factors and counts of items, ``items.parquet`` their ids and titles; ``privacy.json`` is the report.
-Checksums find damage, not forgery: whoever can write a folder can write another one.
+the factors, intercepts and counts of items, ``items.parquet`` their ids and titles; ``privacy.json`` is
+the report. Checksums find damage, not forgery: whoever can write a folder can write another one.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ from apportion.recommend.recommender import Ids, ItemModel, UserStep
 from apportion.version import __version__
 
 KIND = "apportion item model"
-FORMAT = 1
+FORMAT = 2
 SETTINGS, TENSORS, TABLE, REPORT = (
     "model.json",
     "items.safetensors",
@@ -43,6 +43,8 @@ _ID_TYPES = (pl.Int64, pl.UInt64, pl.String, pl.Binary)
 def pack(model: ItemModel, titles: Any = None) -> dict[str, bytes]:
     """The bytes of all files by name; titles as in ``apportion.recommend.files.save``."""
     tensors = {"items": np.ascontiguousarray(model.items, dtype=np.float32)}
+    if model.intercepts is not None:
+        tensors["intercepts"] = np.ascontiguousarray(model.intercepts, dtype=np.float32)
     if model.counts is not None:
         tensors["counts"] = np.ascontiguousarray(model.counts, dtype=np.float64)
     contents = {
@@ -128,14 +130,17 @@ def unpack(folder: Path, contents: Mapping[str, bytes]) -> ItemModel:
     for name, digest in digests.items():
         if _digest(contents[name]) != digest:
             raise DataError(f"{folder / name} is damaged, or belongs to another model")
-    items, counts = _parse_tensors(folder / TENSORS, contents[TENSORS])
+    tensors = _parse_tensors(folder / TENSORS, contents[TENSORS])
+    items = tensors["items"]
     ids, titles = _parse_table(folder / TABLE, contents[TABLE])
     if len(ids) != len(items):
         raise DataError(
             f"{folder / TABLE} has {len(ids)} items, but {TENSORS} beside it has {len(items)}"
         )
     privacy = _parse_report(folder / REPORT, contents[REPORT])
-    return ItemModel(items, ids, counts, titles, user_step, privacy)
+    return ItemModel(
+        items, ids, tensors.get("counts"), titles, user_step, privacy, tensors.get("intercepts")
+    )
 
 
 def _json(path: Path, content: bytes) -> dict[str, Any]:
@@ -217,9 +222,7 @@ def _finite(name: str, value: object, at_least: float = -1e300) -> float:
     return number(name, value, at_least=at_least, at_most=1e300)
 
 
-def _parse_tensors(
-    path: Path, content: bytes
-) -> tuple[NDArray[np.float32], NDArray[np.float64] | None]:
+def _parse_tensors(path: Path, content: bytes) -> dict[str, NDArray[Any]]:
     try:
         # A copy has its own alignment, on which sums of products may depend.
         tensors = {name: np.array(t) for name, t in safetensors.numpy.load(content).items()}
@@ -227,7 +230,7 @@ def _parse_tensors(
         raise DataError(f"{path} is not a readable safetensors file ({error})") from None
     if "items" not in tensors:
         raise DataError(f"{path} has no tensor 'items'")
-    expected = {"items": (np.float32, 2), "counts": (np.float64, 1)}
+    expected = {"items": (np.float32, 2), "intercepts": (np.float32, 1), "counts": (np.float64, 1)}
     for name, tensor in tensors.items():
         if name not in expected:
             raise DataError(f"{path} has an unknown tensor {name!r}")
@@ -239,10 +242,10 @@ def _parse_tensors(
             raise DataError(f"{path}: {name} must have {dimensions} dimensions, not {tensor.ndim}")
         if not np.isfinite(tensor).all():
             raise DataError(f"{path}: {name} holds values that are not finite")
-    items, counts = tensors["items"], tensors.get("counts")
-    if counts is not None and len(counts) != len(items):
-        raise DataError(f"{path} has {len(items)} items, but {len(counts)} counts")
-    return items, counts
+    for name, tensor in tensors.items():
+        if len(tensor) != len(tensors["items"]):
+            raise DataError(f"{path} has {len(tensors['items'])} items, but {len(tensor)} {name}")
+    return tensors
 
 
 def _parse_table(path: Path, content: bytes) -> tuple[Ids, Ids | None]:

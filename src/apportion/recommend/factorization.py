@@ -10,13 +10,23 @@ from numpy.typing import NDArray
 
 from apportion.allocation import AdaptiveWeights, Allocation, UniformWeights
 from apportion.data import Interactions
+from apportion.data.ids import match_ids
 from apportion.privacy import Curator, PrivacyTarget
 from apportion.privacy.bounds import check_bound
 from apportion.privacy.checks import number, whole
 from apportion.privacy.errors import DataError, ParameterError
 from apportion.recommend.catalogue import ItemCatalogue, find_catalogue
+from apportion.recommend.intercepts import release_intercepts
 from apportion.recommend.item_step import ItemSettings, ItemStep
 from apportion.recommend.plan import Plan, PlannedRelease
+from apportion.recommend.planner import (
+    FACTORS,
+    INTERCEPT_SHARES,
+    SWEEPS,
+    Choice,
+    Forecast,
+    forecasts,
+)
 from apportion.recommend.preparation import release_mean, release_users
 from apportion.recommend.recommender import ItemModel, Recommender, UserStep
 from apportion.tasks.base import Estimator, make_curator, make_report
@@ -34,39 +44,48 @@ class MatrixFactorization(Estimator, Recommender):
     ``MultiTaskDescent``, privately. Only the items are released: a user's vector follows from the
     items and the user's own history (``fold_in``), by that user alone.
 
-    Explicit feedback minimises sum (y - u_i . v_j)^2 over the ratings, y being centred; implicit
-    feedback sum (1 - u_i . v_j)^2 over the events + unobserved_weight * sum (u_i . v_j)^2 over all users
-    and items. Both add regularization * n^exponent |.|^2 for every user and item with n rows.
+    Explicit feedback minimises sum (y - u_i . v_j)^2 over the ratings, y being the rating less an intercept
+    of the item, which is released first, and the user's mean; implicit feedback sum (1 - u_i . v_j)^2 over
+    the events + unobserved_weight * sum (u_i . v_j)^2 over all users and items. Both add regularization *
+    n^exponent |.|^2 for every user and item with n rows.
 
     Args:
-        factors: the length of the vectors.
+        factors: the length of the vectors. ``"auto"``, here and below, takes what has the least error to
+            expect, in closed form, given the released counts (``forecasts_``).
         sweeps: how often users and items are solved in turn.
         feedback: ``"explicit"`` (ratings) or ``"implicit"`` (events; ratings are ignored).
         epsilon, delta: the privacy budget; ``math.inf`` for no privacy.
-        allocation: how users split their budget among their items. ``UniformWeights()`` counts as
+        allocation: how users split their budget among their items; by default ``AdaptiveWeights(0.25)``
+            (explicit) or ``AdaptiveWeights(0.1)`` (implicit). ``UniformWeights()`` counts as
             ``AdaptiveWeights(0)``: item counts are released for the regulariser in any case.
         solver: ``"ssp"`` (noisy sufficient statistics, Algorithm 1) or ``"descent"`` (noisy gradients,
             Algorithm 2).
         catalogue: ``"public"`` (all items of the data's public catalogue), ``"private"`` (those found
             in the data that pass a noisy threshold), a ``PrivateCatalogue`` or a ``MostFrequent``.
-        statistics: of ``"ssp"``: ``"shared"`` takes the users' second moment to be the same for all items
-            and spends nearly the whole budget on their right-hand sides, which are shrunk by what is
-            known of their noise; ``"per-task"`` releases a matrix for every item, as in the paper.
-            Without privacy every item has its own in any case.
+        statistics: of ``"ssp"``: ``"shared"`` (default for explicit feedback) takes the users' second
+            moment to be the same for all items and spends nearly the whole budget on their right-hand
+            sides, which are shrunk by what is known of their noise; ``"none"`` (default for implicit
+            feedback) does likewise and leaves the events out of that moment: the unobserved pairs stand in;
+            ``"per-task"`` releases a matrix for every item, as in the paper. Without privacy every item
+            has its own in any case.
+        clip: how a user's part in the right-hand sides is bounded: ``"user"`` scales it down as a whole,
+            to label_bound * feature_bound; ``"row"`` clips every rating, as in the paper.
         regularization: the penalty; by default 0.05 (explicit) or 1.5 (implicit).
         exponent: of the number of rows in the penalty; by default 1 (explicit) or 0 (implicit). Items'
             numbers are released counts, a user's own number stays with it.
-        user_regularization: the penalty of users; by default twice (explicit) or three times (implicit) that
-            of items.
+        user_regularization: the penalty of users; by default that of items (explicit) or twice that
+            (implicit).
         unobserved_weight: for implicit feedback.
         centring: ``"user"`` subtracts each user's own mean rating, which never leaves the user's side;
             ``"global"`` one mean for all, which is released; ``"none"`` nothing.
-        feature_bound: public; longer user vectors are scaled down to this norm. By default 0.4
-            (explicit) or 0.25 (implicit).
+        feature_bound: public; longer user vectors are scaled down to this norm.
         normalise: scale shorter user vectors up to that norm too; by default for implicit feedback,
             where only the order of scores matters.
-        label_bound: public; centred ratings are clipped to this size in the item step. By default a
+        label_bound: public; the largest norm of a user's centred and weighted ratings, about their
+            root mean square (``clip="user"``), or the largest centred rating (``"row"``). By default a
             quarter of the rating range if each user's mean is subtracted, half of it for a global mean.
+        intercept_share: the portion of the budget of intercepts and sweeps that is spent on the items'
+            intercepts (explicit); 0 for none.
         gram_share: of an item step's budget, the portion spent on A; b gets the rest.
         gramian_share: of an item step's budget, the portion for the users' global Gramian (implicit).
         weights_share: the portion of the whole budget for the items' sums of weights, which put the
@@ -90,24 +109,26 @@ class MatrixFactorization(Estimator, Recommender):
 
     def __init__(
         self,
-        factors: int = 32,
-        sweeps: int = 4,
+        factors: int | Literal["auto"] = "auto",
+        sweeps: int | Literal["auto"] = "auto",
         feedback: Literal["explicit", "implicit"] = "explicit",
         *,
         epsilon: float = 1.0,
         delta: float = 1e-5,
-        allocation: Allocation = AdaptiveWeights.for_convex(),  # noqa: B008 (immutable)
+        allocation: Allocation | None = None,
         solver: Literal["ssp", "descent"] = "ssp",
-        statistics: Literal["shared", "per-task"] = "shared",
+        statistics: Literal["shared", "none", "per-task"] | None = None,
+        clip: Literal["user", "row"] = "user",
         catalogue: str | ItemCatalogue = "public",
         regularization: float | None = None,
         exponent: float | None = None,
         user_regularization: float | None = None,
-        unobserved_weight: float = 0.3,
+        unobserved_weight: float = 0.45,
         centring: Literal["user", "global", "none"] = "user",
-        feature_bound: float | None = None,
+        feature_bound: float = 0.25,
         normalise: bool | None = None,
         label_bound: float | None = None,
+        intercept_share: float | Literal["auto"] = "auto",
         gram_share: float = 0.2,
         gramian_share: float = 0.05,
         weights_share: float = 0.02,
@@ -128,6 +149,7 @@ class MatrixFactorization(Estimator, Recommender):
         self.allocation = allocation
         self.solver = solver
         self.statistics = statistics
+        self.clip = clip
         self.catalogue = catalogue
         self.regularization = regularization
         self.exponent = exponent
@@ -137,6 +159,7 @@ class MatrixFactorization(Estimator, Recommender):
         self.feature_bound = feature_bound
         self.normalise = normalise
         self.label_bound = label_bound
+        self.intercept_share = intercept_share
         self.gram_share = gram_share
         self.gramian_share = gramian_share
         self.weights_share = weights_share
@@ -156,13 +179,12 @@ class MatrixFactorization(Estimator, Recommender):
         """
         self._check_parameters()
         self._check_data(data)
-        settings = self._item_settings(data)
-        plan = self.plan()
+        plan = self._plan(None)
         curator = make_curator(plan.target, self.noise_seed)
         catalogue, allocation = self._catalogue, self._allocation
         warnings = catalogue.warnings(data)
         user_step = self._user_step(data, plan, curator)
-        means = user_step.means(data.by_user.start, data.by_user.rating)
+        given = data
         data, sizes = catalogue.choose(data, curator)
         graph = data.graph
         weights, sizes = allocation.allocate(graph, curator, sizes)
@@ -173,15 +195,25 @@ class MatrixFactorization(Estimator, Recommender):
             scale, counts = allocation.typical_weights(sizes, sums)
         else:
             scale, counts = np.ones(data.items), np.maximum(graph.task_sizes(), 1.0)
-        users = release_users(data, curator, plan.mu("users")) if self._shared else 1.0
+        users = release_users(data, curator, plan.mu("users")) if self._alike else 1.0
+        choice = self._choose(counts, scale, plan)
+        settings = self._item_settings(data, choice)
+        plan = self._plan(choice)
 
+        intercepts = None
+        if choice.intercept_share > 0:
+            mu = plan.mu("intercepts") if weights.bounded else math.inf
+            bound = settings.label_bound
+            intercepts = release_intercepts(
+                _labels(given, data, user_step, None), weights, bound, scale, counts, curator, mu
+            ).astype(np.float32)
+        labels = _labels(given, data, user_step, intercepts)
         start, item = data.by_user.start, data.by_user.other
-        labels = user_step.labels(start, data.by_user.rating, means)
         ridge = self._regularization * scale * counts**self._exponent
         item_step = ItemStep(
             settings, plan, curator, weights, labels, data, ridge, scale, scale * counts, users
         )
-        items = self._first_items(data.items)
+        items = self._first_items(data.items, choice.factors)
         for sweep in range(1, settings.sweeps + 1):
             items = item_step(sweep, user_step.vectors(start, item, labels, items), items)
             if on_sweep is not None:
@@ -190,7 +222,7 @@ class MatrixFactorization(Estimator, Recommender):
             "catalogue": f"{catalogue!r}: {data.items} items",
             **({"rating_range": data.rating_range} if data.rating_range else {}),
             **({"events": data.events} if data.events else {}),
-            **self._used_parameters(settings),
+            **self._used_parameters(settings, choice),
         }
         self.released_ = ItemModel(
             items=items.astype(np.float32),
@@ -199,21 +231,27 @@ class MatrixFactorization(Estimator, Recommender):
             titles=None,
             user_step=user_step,
             privacy=make_report(curator, allocation, public, warnings, catalogue.counts),
+            intercepts=intercepts,
         )
         return self
 
     def plan(self) -> Plan:
         """How the budget will be split, from the parameters alone: nothing is spent.
 
-        >>> print(MatrixFactorization(sweeps=1, epsilon=1.0).plan())
+        >>> print(MatrixFactorization(8, sweeps=1, intercept_share=0.5, epsilon=1.0).plan())
         plan for epsilon = 1 at delta = 1e-05 (mu = 0.2681); noise in units of one user's part
           counts               users per item                                10.0%, noise 11.8
           weights              sums of weights per item                       2.0%, noise 26.4
           users                number of users                                0.5%, noise 52.8
-          sweep 1 gramian      sum of all users' v v'                         4.4%, noise 17.8
-          sweep 1              weighted sums of y x                          83.1%, noise 4.09
+          intercepts           weighted sums of centred ratings              43.8%, noise 5.64
+          sweep 1 gramian      sum of all users' v v'                         2.2%, noise 25.2
+          sweep 1              weighted sums of y x                          41.6%, noise 5.79
         """
         self._check_parameters()
+        return self._plan(self._fixed_choice())
+
+    def _plan(self, choice: Choice | None) -> Plan:
+        """With what is chosen; None stands for what will be, once the counts are released."""
         catalogue, allocation = self._catalogue, self._allocation
         target = PrivacyTarget(self.epsilon, self.delta, catalogue.delta_share * self.delta)
         planned = []
@@ -223,9 +261,16 @@ class MatrixFactorization(Estimator, Recommender):
         if counts_share:
             planned.append(PlannedRelease("counts", "users per item", counts_share))
         planned.append(PlannedRelease("weights", "sums of weights per item", self.weights_share))
-        if self._shared:
+        if self._alike:
             planned.append(PlannedRelease("users", "number of users", self.users_share))
-        gramian = self._shared or (self.feedback == "implicit" and self.unobserved_weight > 0)
+        left = 1 - math.fsum(release.share for release in planned)
+        if choice is None:
+            what = "intercepts and sweeps, as chosen after the counts"
+            return Plan(target, (*planned, PlannedRelease("training", what, left)))
+        if choice.intercept_share > 0:
+            what, share = "weighted sums of centred ratings", left * choice.intercept_share
+            planned.append(PlannedRelease("intercepts", what, share))
+        gramian = self._alike or (self.feedback == "implicit" and self.unobserved_weight > 0)
         rest = 1 - self.gramian_share if gramian else 1.0
         parts = []
         if gramian:
@@ -233,13 +278,46 @@ class MatrixFactorization(Estimator, Recommender):
             parts.append(PlannedRelease(" gramian", "sum of all users' v v'", share))
         if self.solver == "descent":
             parts.append(PlannedRelease("", f"clipped gradients, {self.steps} steps", rest))
-        elif self._shared:
+        elif self._alike:
             parts.append(PlannedRelease("", "weighted sums of y x", rest))
         else:
             of_b = 1 - self.gram_share
             parts.append(PlannedRelease(".A", "weighted sums of x x'", rest * self.gram_share))
             parts.append(PlannedRelease(".b", "weighted sums of y x", rest * of_b))
-        return Plan.with_sweeps(target, planned, int(self.sweeps), parts)
+        return Plan.with_sweeps(target, planned, choice.sweeps, parts)
+
+    def _fixed_choice(self) -> Choice | None:
+        """The parameters that may be chosen, if they are given, or need no choice."""
+        factors, sweeps, share = self.factors, self.sweeps, self.intercept_share
+        if math.isinf(self.epsilon):
+            factors, sweeps = (
+                (32 if factors == "auto" else factors),
+                (10 if sweeps == "auto" else sweeps),
+            )
+            share = 0.2 if share == "auto" else share
+        if self.feedback == "implicit":
+            share = 0.0
+        if factors == "auto" or sweeps == "auto" or share == "auto":
+            return None
+        return Choice(int(factors), int(sweeps), float(share))
+
+    def _choose(self, counts: Array, scale: Array, plan: Plan) -> Choice:
+        """Given, or the best according to ``forecasts``, from released values alone."""
+        fixed = self._fixed_choice()
+        if fixed is not None:
+            return fixed
+        share = self.intercept_share if self.feedback == "explicit" else 0.0
+        self.forecasts_: list[Forecast] = forecasts(
+            self.feedback,
+            counts,
+            scale,
+            plan.mu("training"),
+            float(self.gramian_share),
+            FACTORS if self.factors == "auto" else [self.factors],
+            SWEEPS if self.sweeps == "auto" else [self.sweeps],
+            INTERCEPT_SHARES if share == "auto" else [share],
+        )
+        return self.forecasts_[0].choice
 
     def _user_step(self, data: Interactions, plan: Plan, curator: Curator) -> UserStep:
         mean = 0.0
@@ -258,12 +336,12 @@ class MatrixFactorization(Estimator, Recommender):
             rating_range=data.rating_range if explicit else None,
         )
 
-    def _first_items(self, items: int) -> Array:
+    def _first_items(self, items: int, factors: int) -> Array:
         """Random factors, of about the size that explains ratings by users at their bound."""
         rng = np.random.default_rng(self.seed)
         private = math.isfinite(self.epsilon)
-        bound = self._feature_bound if private else 1.0
-        return rng.normal(0.0, 1 / (bound * math.sqrt(self.factors)), (items, int(self.factors)))
+        bound = float(self.feature_bound) if private else 1.0
+        return rng.normal(0.0, 1 / (bound * math.sqrt(factors)), (items, factors))
 
     @property
     def _catalogue(self) -> ItemCatalogue:
@@ -277,6 +355,8 @@ class MatrixFactorization(Estimator, Recommender):
 
     @property
     def _allocation(self) -> Allocation:
+        if self.allocation is None:
+            return AdaptiveWeights(0.25 if self.feedback == "explicit" else 0.1)
         if not isinstance(self.allocation, Allocation):
             raise ParameterError(f"allocation must be an Allocation, got {self.allocation!r}")
         if isinstance(self.allocation, UniformWeights):
@@ -293,16 +373,16 @@ class MatrixFactorization(Estimator, Recommender):
         return self.centring if self.feedback == "explicit" else "none"
 
     @property
-    def _shared(self) -> bool:
-        """Whether one second moment stands for all items'."""
-        private = math.isfinite(self.epsilon)
-        return private and self.solver == "ssp" and self.statistics == "shared"
+    def _statistics(self) -> Literal["shared", "none", "per-task"]:
+        if self.statistics is not None:
+            return self.statistics
+        return "none" if self.feedback == "implicit" and self.unobserved_weight > 0 else "shared"
 
     @property
-    def _feature_bound(self) -> float:
-        if self.feature_bound is not None:
-            return float(self.feature_bound)
-        return 0.4 if self.feedback == "explicit" else 0.25
+    def _alike(self) -> bool:
+        """Whether one second moment stands for all items'."""
+        private = math.isfinite(self.epsilon)
+        return private and self.solver == "ssp" and self._statistics != "per-task"
 
     @property
     def _normalise(self) -> bool:
@@ -318,7 +398,7 @@ class MatrixFactorization(Estimator, Recommender):
     def _user_regularization(self) -> float:
         if self.user_regularization is not None:
             return float(self.user_regularization)
-        return self._regularization * (2.0 if self.feedback == "explicit" else 3.0)
+        return self._regularization * (1.0 if self.feedback == "explicit" else 2.0)
 
     @property
     def _exponent(self) -> float:
@@ -351,12 +431,17 @@ class MatrixFactorization(Estimator, Recommender):
             self._label_bound(data)
 
     def _check_parameters(self) -> None:
-        for name in ("factors", "sweeps", "steps"):
-            whole(name, getattr(self, name), at_least=1)
+        whole("steps", self.steps, at_least=1)
+        for name in ("factors", "sweeps"):
+            if getattr(self, name) != "auto":
+                whole(name, getattr(self, name), at_least=1)
+        if self.intercept_share != "auto":
+            number("intercept_share", self.intercept_share, at_least=0, below=1)
         for name, choices in (
             ("feedback", ("explicit", "implicit")),
             ("solver", ("ssp", "descent")),
-            ("statistics", ("shared", "per-task")),
+            ("statistics", (None, "shared", "none", "per-task")),
+            ("clip", ("user", "row")),
             ("normalise", (None, True, False)),
             ("centring", ("user", "global", "none")),
         ):
@@ -372,6 +457,12 @@ class MatrixFactorization(Estimator, Recommender):
                 number(name, getattr(self, name), at_least=0, at_most=1e100)
         for name in ("unobserved_weight", "noise_ridge"):
             number(name, getattr(self, name), at_least=0, at_most=1e100)
+        if self.statistics == "none" and not (
+            self.feedback == "implicit" and self.unobserved_weight > 0
+        ):
+            raise ParameterError(
+                'statistics="none" needs implicit feedback and an unobserved_weight above 0'
+            )
         if self.exponent is not None:
             number("exponent", self.exponent, at_least=0, at_most=2)
         for name in ("gram_share", "gramian_share", "weights_share", "mean_share", "users_share"):
@@ -380,50 +471,73 @@ class MatrixFactorization(Estimator, Recommender):
         whole("seed", self.seed, at_least=0)
         _ = self._catalogue, self._allocation
 
-    def _item_settings(self, data: Interactions) -> ItemSettings:
+    def _item_settings(self, data: Interactions, choice: Choice) -> ItemSettings:
         label_bound = self._label_bound(data) if math.isfinite(self.epsilon) else 1.0
         bound = self.gradient_bound
         return ItemSettings(
             solver=self.solver,
-            statistics=self.statistics,
-            sweeps=int(self.sweeps),
+            statistics=self._statistics,
+            clip=self.clip,
+            sweeps=choice.sweeps,
             normalise=self._normalise,
-            feature_bound=self._feature_bound,
+            feature_bound=float(self.feature_bound),
             label_bound=label_bound,
             unobserved_weight=0.0 if self.feedback == "explicit" else float(self.unobserved_weight),
             gram_share=float(self.gram_share),
             noise_ridge=float(self.noise_ridge),
             steps=int(self.steps),
-            gradient_bound=self._feature_bound * label_bound / 4 if bound is None else float(bound),
+            gradient_bound=self.feature_bound * label_bound / 4 if bound is None else float(bound),
             learning_rate=float(self.learning_rate),
         )
 
-    def _used_parameters(self, settings: ItemSettings) -> dict[str, Any]:
+    def _used_parameters(self, settings: ItemSettings, choice: Choice) -> dict[str, Any]:
         """What the model depends on, as it was used, for the privacy report."""
         unused = {"catalogue"}
         if self.solver == "ssp":
             unused |= {"steps", "gradient_bound", "learning_rate"}
         else:
-            unused |= {"statistics"}
-        if self.solver == "descent" or self._shared:
+            unused |= {"statistics", "clip"}
+        if self.solver == "descent" or self._alike:
             unused |= {"gram_share", "noise_ridge"}
-        if not self._shared:
+        if not self._alike:
             unused |= {"users_share"}
         if self.feedback == "explicit":
-            unused |= {"unobserved_weight"} | (set() if self._shared else {"gramian_share"})
+            unused |= {"unobserved_weight"} | (set() if self._alike else {"gramian_share"})
         else:
-            unused |= {"centring", "label_bound"}
+            unused |= {"centring", "label_bound", "clip", "intercept_share"}
         if self._centring != "global":
             unused.add("mean_share")
         if math.isinf(self.epsilon):
             unused |= {"statistics", "normalise", "feature_bound", "label_bound", "gradient_bound"}
+            unused |= {"clip"}
             unused |= {"gram_share", "gramian_share", "weights_share", "mean_share"}
             unused |= {"noise_ridge", "learning_rate"}
         used = {
             **self._public_parameters(),
             **asdict(settings),
+            **asdict(choice),
             "regularization": self._regularization,
             "user_regularization": self._user_regularization,
             "exponent": self._exponent,
         }
         return {name: value for name, value in used.items() if name not in unused}
+
+
+def _labels(
+    given: Interactions, data: Interactions, user_step: UserStep, intercepts: NDArray[Any] | None
+) -> Array:
+    """y of every row of the data, whose items are some of those that were given, [rows].
+
+    Users' means are those of all that was given, as they are afterwards (``Recommender``).
+    """
+    rating = given.by_user.rating
+    if rating is None or intercepts is None:
+        means = user_step.means(given.by_user.start, rating)
+        return user_step.labels(data.by_user.start, data.by_user.rating, means)
+    place = match_ids(given.item_ids, data.item_ids)[given.by_user.other]
+    means = user_step.means(
+        given.by_user.start, rating - np.where(place >= 0, intercepts[place], 0)
+    )
+    assert data.by_user.rating is not None
+    rating = data.by_user.rating - intercepts[data.by_user.other].astype(np.float64)
+    return user_step.labels(data.by_user.start, rating, means)

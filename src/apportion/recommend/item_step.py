@@ -17,9 +17,11 @@ from apportion.privacy import (
     clip_rows,
     clip_values,
     pack,
+    scale_down,
     stretch_rows,
     unpack,
 )
+from apportion.privacy.bounds import row_norms
 from apportion.recommend.plan import Plan
 from apportion.tasks.descent import Gradients, descend, open_gradients
 from apportion.tasks.exact import minimise_smooth
@@ -31,8 +33,9 @@ from apportion.tasks.shared import open_moments, positive_part, solve_moments
 
 Array = NDArray[np.float64]
 
-# The variance of an item's weighted events, of its upper bound sum_j w_ij^2 v v'.
-_SPREAD = 0.5
+# What an item's events scatter about what is expected of them, relative to sum_j w_ij^2 v v'. Chance alone
+# makes at most one; as much again is for users who are not all alike.
+_SPREAD = 2.0
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,8 @@ class ItemSettings:
     """Parameters of ``MatrixFactorization`` as the item step uses them: defaults filled in."""
 
     solver: Literal["ssp", "descent"]
-    statistics: Literal["shared", "per-task"]
+    statistics: Literal["shared", "none", "per-task"]
+    clip: Literal["user", "row"]
     sweeps: int
     normalise: bool
     feature_bound: float
@@ -61,7 +65,7 @@ class ItemStep:
         plan: what each release may cost.
         curator: through which they go.
         weights: of the pairs of users and items.
-        labels: of the pairs, not clipped yet, [pairs].
+        labels: of the pairs, not bounded yet, [pairs].
         data: the interactions.
         ridge, scale, sums: for each item, the penalty, the typical weight of its users, and about the
             sum of their weights, [items].
@@ -84,8 +88,11 @@ class ItemStep:
         self._settings, self._plan, self._curator = settings, plan, curator
         self._weights, self._exact_users = weights, data.users
         self._ridge, self._scale, self._sums, self._users = ridge, scale, sums, users
-        if weights.bounded:
+        self._label_norms: Array | None = None
+        if weights.bounded and (settings.clip == "row" or settings.solver == "descent"):
             labels = clip_values(labels, settings.label_bound)
+        elif weights.bounded:
+            self._label_norms = weights.part_norms(labels, data.users)
         # A user's whole gradient is clipped, so its rows must lie together.
         whole_users = settings.solver == "descent" and weights.bounded
         order: Any = UserRows if whole_users else TaskRows
@@ -102,35 +109,67 @@ class ItemStep:
         if private:
             bounded = stretch_rows if settings.normalise else clip_rows
             vectors = bounded(vectors, settings.feature_bound)
-        shared_statistics = private and settings.solver == "ssp" and settings.statistics == "shared"
+        alike = private and settings.solver == "ssp" and settings.statistics != "per-task"
         gramian = None
-        if settings.unobserved_weight or shared_statistics:
+        if settings.unobserved_weight or alike:
             gramian = self._gramian(f"sweep {sweep} gramian", vectors)
         name = f"sweep {sweep}"
-        rows = replace(self._rows, features=vectors)
+        rows = self._bounded_rows(vectors)
         bounds = (settings.feature_bound, settings.label_bound)
-        if gramian is not None and shared_statistics:
+        if gramian is not None and alike:
             release = open_moments(
-                self._curator, name, self._weights, rows, *bounds, self._mu(sweep, name)
+                self._curator,
+                name,
+                self._weights,
+                rows,
+                *bounds,
+                self._mu(sweep, name),
+                settings.clip,
             )
             # Unobserved pairs weigh on all users alike, so they only add to the mass.
-            mass = self._sums + settings.unobserved_weight * self._users * self._scale
+            mass = settings.unobserved_weight * self._users * self._scale
+            if settings.statistics == "shared":
+                mass = mass + self._sums
             moment = gramian / self._users
             guess = None if sweep == 1 else items  # the first items are random
-            # For ratings the regulariser, which grows with the count, stands for this already.
+            # For ratings the regulariser, which grows with the count, stands for the scatter already, and
+            # intercepts for what all items have in common.
             implicit = settings.unobserved_weight > 0
             spread = _SPREAD * self._sums * self._scale if implicit else None
+            size = self._sums if implicit else None
             return solve_moments(
-                rows, release, mass, moment, self._ridge, guess, spread, CpuEngine()
+                rows, release, mass, moment, self._ridge, CpuEngine(), guess, spread, size
             )
         penalty = Penalty(self._ridge, settings.unobserved_weight * self._scale, gramian)
         if settings.solver == "descent":
             return self._descend(name, rows, items, penalty, self._mu(sweep, name))
         mu = self._mu(sweep, f"{name}.A", f"{name}.b")
         release = open_statistics(
-            self._curator, name, self._weights, rows, *bounds, mu, settings.gram_share
+            self._curator,
+            name,
+            self._weights,
+            rows,
+            *bounds,
+            mu,
+            settings.gram_share,
+            settings.clip,
         )
         return solve_statistics(rows, release, penalty, settings.noise_ridge, CpuEngine())
+
+    def _bounded_rows(self, vectors: Array) -> Any:
+        """All rows, with these vectors as features, such that a user's part in b is within its bound.
+
+        User j's part is w_ij y_ij v_j for all its items i: of norm |(w_ij y_ij)_i| |v_j|. With
+        ``clip="user"`` its labels are multiplied by what brings this down to label_bound *
+        feature_bound; they were clipped one by one otherwise.
+        """
+        rows = replace(self._rows, features=vectors)
+        if self._label_norms is None:
+            return rows
+        with np.errstate(invalid="ignore"):
+            norms = self._label_norms * row_norms(vectors)
+        factors = scale_down(norms, self._settings.label_bound * self._settings.feature_bound)
+        return replace(rows, label=rows.label * factors[rows.user])
 
     def _mu(self, sweep: int, *names: str) -> float:
         """As planned; the last sweep gets whatever is left, to the last digit."""

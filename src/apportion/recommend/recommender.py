@@ -32,8 +32,8 @@ class UserStep:
 
     v = argmin sum over the history of (y - u_i . v)^2 + unobserved_weight * sum over all items of
     (u_i . v)^2 + regularization * n^exponent |v|^2, n being the length of the history. For implicit
-    feedback y = 1. For explicit feedback y is the rating less a mean: the user's own
-    (``centring="user"``), or ``mean``, the same for all.
+    feedback y = 1. For explicit feedback y is the rating less the item's intercept and a mean: the user's
+    own, of such differences (``centring="user"``), or ``mean``, the same for all.
     """
 
     feedback: Literal["explicit", "implicit"]
@@ -45,7 +45,7 @@ class UserStep:
     rating_range: tuple[float, float] | None = None
 
     def means(self, start: Integers, rating: NDArray[Any] | None) -> Array:
-        """What is subtracted from each user's ratings, [users]."""
+        """What is subtracted from each user's ratings, which are less their items' intercepts, [users]."""
         users = len(start) - 1
         means = np.full(users, self.mean if self.feedback == "explicit" else 0.0)
         if rating is not None and self.feedback == "explicit" and self.centring == "user":
@@ -78,6 +78,7 @@ class ItemModel:
 
     Attributes
         items: the factors of the items, [items, factors].
+        intercepts: how much better than usual each item is rated, [items], or None.
         item_ids: their ids, [items].
         counts: released (noisy) numbers of users per item, [items], or None.
         titles: of the items, [items] of strings, or None.
@@ -91,6 +92,7 @@ class ItemModel:
     titles: Ids | None
     user_step: UserStep
     privacy: PrivacyReport
+    intercepts: Scores | None = None
 
 
 class Recommender:
@@ -143,7 +145,8 @@ class Recommender:
         """The ratings (explicit) or scores (implicit) of items for a user with this history, [items]."""
         wanted = self._places("items", items)
         rows = self._one(history, unknown)
-        return self._ratings(self._factors[wanted] @ self._fold_in(rows)[0] + rows.mean[0])
+        scores = self._factors[wanted] @ self._fold_in(rows)[0] + rows.mean[0]
+        return self._ratings(scores + self._intercepts[wanted])
 
     def recommend(
         self,
@@ -186,12 +189,12 @@ class Recommender:
         item = self._places_of(pairs)[pairs.by_user.other]
         user = pairs.user_of_row
         scores = rows.mean[user]
-        factors = self._factors
+        factors, intercepts = self._factors, self._intercepts
         step = max(1, _BLOCK_BYTES // (16 * factors.shape[1]))
         for first in range(0, len(user), step):
             block = slice(first, first + step)
             product = np.einsum("ij,ij->i", vectors[user[block]], factors[item[block]])
-            scores[block] += np.where(item[block] >= 0, product, 0.0)
+            scores[block] += np.where(item[block] >= 0, product + intercepts[item[block]], 0.0)
         return self._ratings(scores)
 
     def recommend_many(
@@ -290,6 +293,11 @@ class Recommender:
     def _factors(self) -> Array:
         return self.items.astype(np.float64)
 
+    @property
+    def _intercepts(self) -> Array:
+        intercepts = self.released.intercepts
+        return np.zeros(len(self.items)) if intercepts is None else intercepts.astype(np.float64)
+
     def _ratings(self, scores: Array) -> Array:
         within = self.released.user_step.rating_range
         return scores if within is None else np.clip(scores, *within)
@@ -330,6 +338,8 @@ class Recommender:
                 raise DataError(f"{error} (rows from 0 on; {hint})") from None
         else:
             raise ParameterError(f'unknown must be "error" or "ignore", got {unknown!r}')
+        if rating is not None:
+            rating = rating - self._offsets(places)
         mean = step.means(np.array([0, len(ids)]), rating)
         known = np.flatnonzero(places >= 0)
         places, first = np.unique(places[known], return_index=True)
@@ -343,14 +353,21 @@ class Recommender:
         explicit = step.feedback == "explicit"
         if explicit and not histories.explicit:
             raise DataError("this model was trained on ratings: the histories must have them too")
+        rows, place = histories.by_user, self._places_of(histories)
+        item, rating, start = place[rows.other], None, rows.start
+        if explicit and rows.rating is not None:
+            rating = rows.rating - self._offsets(item)
         # A user's mean is that of all its ratings, also of items that the model does not know.
-        mean = step.means(histories.by_user.start, histories.by_user.rating)
-        place = self._places_of(histories)
-        if (place < 0).any():
-            histories = histories.take((place >= 0)[histories.by_user.other])
-        rows = histories.by_user
-        rating = rows.rating if explicit else None
-        return _Rows(rows.start, place[rows.other], rating, mean, np.arange(histories.users))
+        mean = step.means(start, rating)
+        known = item >= 0
+        if not known.all():
+            item, rating = item[known], None if rating is None else rating[known]
+            start = np.concatenate([[0], np.cumsum(known)])[start]
+        return _Rows(start, item, rating, mean, np.arange(histories.users))
+
+    def _offsets(self, places: Integers) -> Array:
+        """The intercepts of items at these places, 0 for those that the model does not know, [rows]."""
+        return np.where(places >= 0, self._intercepts[places], 0.0)
 
     def _fold_in(self, rows: "_Rows") -> Array:
         """The users' vectors, [users, factors]."""
@@ -369,6 +386,8 @@ class Recommender:
         for first in range(0, len(rows.user), step):
             stop = min(first + step, len(rows.user))
             scores = small[first:stop] @ self.items.T
+            if self.released.intercepts is not None:
+                scores += self.released.intercepts
             new = newcomer[first:stop]
             # Who has no history, or one that says nothing, such as equal ratings, gets what is popular.
             if popularity is not None:
@@ -386,7 +405,7 @@ class Recommender:
 class _Rows:
     """Histories of users [users] as places in the model.
 
-    start is [users + 1], item and rating [rows], mean and user [users].
+    start is [users + 1], item and rating (less the item's intercept) [rows], mean and user [users].
     """
 
     start: Integers

@@ -115,8 +115,10 @@ class Benchmark(ABC):
         if method.budget in ("tail", "adaptive") or (frequent and method.budget == "uniform"):
             share, cap = settings.take("counts_share"), settings.take("counts_cap")
             counts = {"counts": PrivateCounts(share, cap)}
-        # As in the paper: a matrix for every item, users' vectors clipped and not stretched.
-        paper = {"statistics": "per-task", "normalise": False}
+        # As in the paper: a matrix for every item, ratings and users' vectors clipped, no intercepts.
+        paper = {
+            "statistics": "per-task", "clip": "row", "normalise": False, "intercept_share": 0.0,
+        }  # fmt: skip
         arguments: dict[str, Any] = {"solver": method.solver, "feedback": self.feedback, **paper}
         if "regularization" in settings:  # the same for users and items
             settings.setdefault("user_regularization", settings["regularization"])

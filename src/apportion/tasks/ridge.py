@@ -28,6 +28,7 @@ from apportion.privacy.release import OpenRelease
 from apportion.tasks.base import MultiTaskLinear
 from apportion.tasks.penalty import Penalty
 from apportion.tasks.shared import (
+    moment_bound,
     open_moments,
     release_second_moment,
     release_weight_sums,
@@ -191,7 +192,7 @@ class MultiTaskRidge(MultiTaskLinear):
             curator.ledger.affordable_mu(),
         )  # fmt: skip
         ridge = np.full(rows.tasks, float(self.alpha))
-        return solve_moments(rows, release, mass, second_moment, ridge, None, None, CpuEngine())
+        return solve_moments(rows, release, mass, second_moment, ridge, CpuEngine())
 
     def _solve_shrunk(
         self,
@@ -250,16 +251,17 @@ def open_statistics(
     label_bound: float,
     mu: float,
     gram_share: float,
+    clip: Literal["row", "user"] = "row",
 ) -> OpenRelease:
     """Record the joint release of A and b of clipped rows, at a cost of ``mu``.
 
     Sensitivity: a user's part in A_i is w_ij x x' of Frobenius norm w_ij |x|^2 <= w_ij G^2 (a
-    mean of such matrices if the user has several rows), in b_i it is w_ij y x of norm
+    mean of such matrices if the user has several rows), in b_i it is w_ij y x (``moment_bound``) of norm
     <= w_ij L G; squared and summed over tasks with sum_i w_ij^2 <= 1 this gives G^4 and (L G)^2.
     """
-    G, L = check_bound("feature_bound", feature_bound), check_bound("label_bound", label_bound)
+    G = check_bound("feature_bound", feature_bound)
     gram = weights.bound(G * G, "|x x'| <= feature_bound^2")
-    moment = weights.bound(G * L, "|y x| <= label_bound * feature_bound")
+    moment = moment_bound(weights, G, label_bound, clip)
     parts = [
         Part("A", "weighted sums of x x'", gram, width=rows.dimension, symmetric=True),
         Part("b", "weighted sums of y x", moment, width=rows.dimension),
