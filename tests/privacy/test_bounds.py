@@ -5,12 +5,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import apportion as ap
-from apportion.privacy import UserWeights, clip_rows, clip_values
+from apportion.privacy import UserWeights, clip_rows, clip_values, scale_down
 from apportion.privacy.bounds import UserBound
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -41,8 +41,74 @@ def test_clipped_values_are_within_the_bound(values: np.ndarray, bound: float) -
     assert (np.abs(clip_values(values, bound)) <= bound).all()
 
 
+def test_scaling_down() -> None:
+    factors = scale_down(np.array([4.0, 2.0, 1.0, 0.0, 1e200, np.inf, np.nan, 5e-324]), 2.0)
+    np.testing.assert_allclose(factors, [0.5, 1, 1, 1, 2e-200, 0, 1, 1], rtol=1e-8)
+    assert factors[0] < 0.5  # with a margin
+    assert factors[1] < 1
+    assert (factors[2:4] == 1).all()
+    assert scale_down(np.zeros(0), 1.0).shape == (0,)
+
+
+@given(hnp.arrays(np.float64, 6, elements=st.floats(0, 1e300)), bounds)
+@example(np.full(6, 3.7726295404939704e223), 1e-100)  # the factor is too small for all its digits
+@example(np.full(6, 2.9407587527500118e299), 1.4180552788175596e-17)
+@settings(derandomize=True, max_examples=300, deadline=None)
+def test_scaled_norms_are_within_the_bound(norms: np.ndarray, bound: float) -> None:
+    factors = scale_down(norms, bound)
+    assert ((factors >= 0) & (factors <= 1)).all()
+    for norm, factor in zip(norms, factors, strict=True):
+        assert Fraction(float(norm)) * Fraction(float(factor)) <= Fraction(bound)
+        assert factor == 1 or norm > bound * (1 - 2e-9)
+
+
+def test_scaling_down_leaves_the_norms_alone() -> None:
+    norms = np.array([4.0, 1.0])
+    scale_down(norms, 2.0)
+    assert norms.tolist() == [4.0, 1.0]
+
+
+class TestPartNorms:
+    weights = UserWeights(
+        np.array([0, 0, 2]), np.array([0, 1, 1]), np.array([0.6, 0.8, 0.5]) * (1 - 1e-9)
+    )
+
+    def test_known_answer(self) -> None:
+        norms = self.weights.part_norms(np.array([5.0, -5.0, 3.0]))
+        np.testing.assert_allclose(norms, [5.0, 0.0, 1.5])
+        assert self.weights.part_norms(np.array([0.0, 10.0, 0.0])) == pytest.approx([8.0, 0.0, 0.0])
+
+    def test_the_least_length(self) -> None:
+        values = np.array([5.0, -5.0, 3.0])
+        for users, length in ((0, 3), (2, 3), (3, 3), (5, 5)):
+            assert len(self.weights.part_norms(values, users)) == length
+        assert self.weights.part_norms(values, 5)[3:].tolist() == [0.0, 0.0]
+        nobody = UserWeights(np.zeros(0, int), np.zeros(0, int), np.zeros(0))
+        assert nobody.part_norms(np.zeros(0), 2).tolist() == [0.0, 0.0]
+
+    def test_squares_beyond_numbers(self) -> None:
+        norms = self.weights.part_norms(np.array([1e200, 1.0, 3.0]))
+        assert norms.tolist() == [np.inf, 0.0, pytest.approx(1.5)]
+        norms = self.weights.part_norms(np.array([1e-200, -1e-200, 1e150]))
+        assert norms.tolist() == [0.0, 0.0, pytest.approx(5e149)]
+
+    @given(
+        hnp.arrays(np.float64, 3, elements=st.floats(-1e250, 1e250)),
+        st.floats(1e-100, 1e100),
+    )
+    @settings(derandomize=True, max_examples=300, deadline=None)
+    def test_scaled_down_parts_are_within_the_bound(self, values: np.ndarray, bound: float) -> None:
+        weights = self.weights
+        factors = scale_down(weights.part_norms(values), bound)
+        parts = weights.values * (values * factors[weights.user])
+        for user in (0, 2):
+            assert norm_squared(parts[weights.user == user]) <= Fraction(bound) ** 2
+
+
 @pytest.mark.parametrize("bound", [0, -1.0, np.nan, np.inf, "1", None, True])
 def test_bad_bounds(bound: float) -> None:
+    with pytest.raises(ap.ParameterError, match="bound must be"):
+        scale_down(np.ones(1), bound)
     with pytest.raises(ap.ParameterError, match="bound must be"):
         clip_rows(np.ones((1, 1)), bound)
     with pytest.raises(ap.ParameterError, match="bound must be"):

@@ -2,13 +2,16 @@
 
 import math
 from typing import Any
+from unittest import mock
 
+import numba
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
 import apportion as ap
-from apportion.recommend import MatrixFactorization
+from apportion.recommend import MatrixFactorization, UserStep
+from apportion.recommend.factorization import _labels
 
 INF = math.inf
 
@@ -38,6 +41,8 @@ def objective(model: MatrixFactorization, data: ap.Interactions, vectors: Any) -
     for user in range(data.users):
         rows = slice(start[user], start[user + 1])
         y = rating[rows].astype(float)
+        if model.released.intercepts is not None:
+            y = y - model.released.intercepts[item[rows]].astype(float)
         y = y - y.mean()
         total += np.sum((y - items[item[rows]] @ vectors[user]) ** 2)
         total += step.regularization * len(y) ** step.exponent * np.sum(vectors[user] ** 2)
@@ -45,10 +50,66 @@ def objective(model: MatrixFactorization, data: ap.Interactions, vectors: Any) -
     return total + np.sum(step.regularization * counts**step.exponent * np.sum(items**2, axis=1))
 
 
+def by_numpy(
+    data: ap.Interactions,
+    items: Any,
+    sweeps: int,
+    bound: float,
+    own_means: bool,
+    regularization: float,
+    user_regularization: float,
+) -> tuple[Any, Any, Any]:
+    """Intercepts, items and predictions of all rows, of explicit feedback with an exponent of 1."""
+    user, item, rating = data.user_of_row, data.by_user.other, data.by_user.rating
+    assert rating is not None
+    users, counts = np.bincount(user), np.bincount(item, minlength=data.items).astype(float)
+
+    def means(values: Any) -> Any:
+        own = np.bincount(user, weights=values) / users
+        return own[user] if own_means else np.zeros(len(user))
+
+    # Of every item the mean label, shrunk to a line in the log of its count, in units of the bound.
+    y = (rating - means(rating)) / bound
+    mean = np.bincount(item, weights=y, minlength=data.items) / counts
+    line = np.polynomial.Polynomial.fit(np.log(counts), mean, 1, w=np.sqrt(counts))(np.log(counts))
+    total = np.sum(counts * (mean - line) ** 2)
+    variance = max(total - len(counts), 1e-3 * total) / np.sum(counts)
+    found = bound * (line + (mean - line) * counts * variance / (counts * variance + 1))
+    intercepts = found.astype(np.float32).astype(float)
+
+    offset = rating - intercepts[item]
+    mean_of_row = means(offset)
+    y, d = offset - mean_of_row, items.shape[1]
+    vectors = np.zeros((data.users, d))
+
+    def solve(other: Any, of: Any, to: Any, ridge: float, size: Any) -> Any:
+        return np.array(
+            [
+                np.linalg.solve(
+                    other[to[of == one]].T @ other[to[of == one]] + ridge * size[one] * np.eye(d),
+                    other[to[of == one]].T @ y[of == one],
+                )
+                for one in range(len(size))
+            ]
+        )
+
+    for _ in range(sweeps):
+        vectors = solve(items, user, item, user_regularization, users)
+        items = solve(vectors, item, user, regularization, counts)
+    vectors = solve(items, user, item, user_regularization, users)
+    scores = mean_of_row + intercepts[item] + np.sum(vectors[user] * items[item], axis=1)
+    return intercepts, items, scores
+
+
 class TestWithoutPrivacy:
     @pytest.mark.parametrize(("exponent", "regularization"), [(0.0, 2.0), (1.0, 0.1), (0.5, 0.5)])
+    @pytest.mark.parametrize("intercept_share", [0.0, 0.2])
     def test_sweeps_never_raise_the_objective(
-        self, ratings: ap.Interactions, exponent: float, regularization: float
+        self,
+        ratings: ap.Interactions,
+        exponent: float,
+        regularization: float,
+        intercept_share: float,
     ) -> None:
         values = []
         for sweeps in (1, 2, 4, 8):
@@ -59,6 +120,7 @@ class TestWithoutPrivacy:
                 exponent=exponent,
                 regularization=regularization,
                 user_regularization=regularization,
+                intercept_share=intercept_share,
             ).fit(ratings)
             values.append(objective(model, ratings, model.fold_in_many(ratings)))
         assert values == sorted(values, reverse=True)
@@ -78,7 +140,7 @@ class TestWithoutPrivacy:
 
         unobserved, regularization, factors, sweeps = 0.2, 3.0, 5, 4
         start = np.random.default_rng(0).normal(size=(events.items, factors)) / 2
-        monkeypatch.setattr(MatrixFactorization, "_first_items", lambda self, items: start)
+        monkeypatch.setattr(MatrixFactorization, "_first_items", lambda self, items, factors: start)
         ours = MatrixFactorization(
             factors,
             sweeps,
@@ -130,8 +192,48 @@ class TestWithoutPrivacy:
         train, test = ratings.split((0.8, 0.2))
         model = MatrixFactorization(4, 8, epsilon=INF).fit(train)
         assert test.by_user.rating is not None
-        by_user_mean = MatrixFactorization(4, 1, epsilon=INF, regularization=1e9).fit(train)
+        nothing: dict[str, Any] = {"epsilon": INF, "regularization": 1e9}
+        by_item = MatrixFactorization(4, 1, **nothing).fit(train)
+        by_user_mean = MatrixFactorization(4, 1, **nothing, intercept_share=0.0).fit(train)
         assert rmse(model, train, test) < 0.8 * rmse(by_user_mean, train, test)
+        assert rmse(by_item, train, test) < 0.98 * rmse(by_user_mean, train, test)
+
+    @pytest.mark.parametrize("centring", ["user", "none"])
+    def test_with_intercepts_it_is_a_few_lines_of_numpy(
+        self, ratings: ap.Interactions, centring: Any
+    ) -> None:
+        settings: dict[str, Any] = {"regularization": 0.3, "user_regularization": 0.2}
+        model = MatrixFactorization(3, 2, epsilon=INF, centring=centring, **settings, seed=5)
+        bound = 1.0 if centring == "user" else 5.0  # the unit of intercepts
+        model.fit(ratings)
+        intercepts, items, predictions = by_numpy(
+            ratings, model._first_items(ratings.items, 3), 2, bound, centring == "user", **settings
+        )
+        assert model.released.intercepts is not None
+        np.testing.assert_allclose(model.released.intercepts, intercepts, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(model.items, items, rtol=1e-4, atol=1e-5)
+        found = model.predict_many(ratings, ratings)
+        np.testing.assert_allclose(found, np.clip(predictions, 1, 5), rtol=1e-4)
+
+    @pytest.mark.parametrize("epsilon", [INF, 5.0])
+    def test_units_do_not_matter(self, ratings: ap.Interactions, epsilon: float) -> None:
+        def scaled(unit: float) -> MatrixFactorization:
+            assert ratings.by_user.rating is not None
+            data = ap.Interactions(
+                ratings.user_ids[ratings.user_of_row],
+                ratings.by_user.other,
+                unit * ratings.by_user.rating.astype(float),
+                items=ratings.items,
+                rating_range=(unit, 5 * unit),
+            )
+            return MatrixFactorization(3, 2, epsilon=epsilon, noise_seed=2).fit(data)
+
+        one = scaled(1.0).released.intercepts
+        assert one is not None
+        for unit in (1 / 8, 32.0):
+            other = scaled(unit).released.intercepts
+            assert other is not None
+            np.testing.assert_allclose(other, unit * one, rtol=1e-5)
 
 
 class TestBudget:
@@ -165,6 +267,7 @@ class TestBudget:
     @pytest.mark.parametrize(
         "catalogue", ["public", "private", ap.MostFrequent(0.5)], ids=["public", "private", "most"]
     )
+    @pytest.mark.parametrize("intercept_share", [0.0, 0.3])
     def test_the_plan_is_what_happens(
         self,
         ratings: ap.Interactions,
@@ -173,6 +276,7 @@ class TestBudget:
         statistics: Any,
         centring: Any,
         catalogue: Any,
+        intercept_share: float,
     ) -> None:
         model = MatrixFactorization(
             2,
@@ -184,6 +288,7 @@ class TestBudget:
             epsilon=40.0,
             centring=centring,
             catalogue=catalogue,
+            intercept_share=intercept_share,
         )
         plan = model.plan()
         ledger = list(model.fit(ratings).privacy.ledger)
@@ -253,7 +358,7 @@ class TestPrivateQuality:
         # Almost no noise and bounds that clip nothing: weights change who counts how much, not the
         # strength of the regulariser, so the model stays close to the one without privacy.
         settings: dict[str, Any] = {"factors": 2, "sweeps": 1, "noise_ridge": 0.0, "seed": 1}
-        settings["statistics"] = "per-task"
+        settings |= {"statistics": "per-task", "clip": "row", "intercept_share": 0.0}
         loose = {"epsilon": 1e6, "feature_bound": 3.0, "label_bound": 3.0, "noise_seed": 0}
         private = MatrixFactorization(**settings, **loose, allocation=ap.UniformWeights())
         exact = MatrixFactorization(**settings, epsilon=INF)
@@ -263,6 +368,179 @@ class TestPrivateQuality:
             model.fit(ratings)
         size = np.linalg.norm(private.items) / np.linalg.norm(exact.items)
         assert 0.9 < size < 1.1
+
+    def test_intercepts_and_users_scaled_as_a_whole_are_better(
+        self, ratings: ap.Interactions
+    ) -> None:
+        train, test = ratings.split((0.8, 0.2))
+
+        def error(**settings: Any) -> float:
+            models = (
+                MatrixFactorization(8, 2, epsilon=8.0, noise_seed=seed, **settings)
+                for seed in range(3)
+            )
+            return float(np.mean([rmse(model.fit(train), train, test) for model in models]))
+
+        default = error()
+        assert default < 0.97 * error(intercept_share=0.0, clip="row")
+        assert default < 0.98 * error(intercept_share=0.0)
+
+
+class TestIntercepts:
+    def test_they_are_released_with_the_model(self, ratings: ap.Interactions) -> None:
+        model = MatrixFactorization(2, 1, epsilon=500.0, intercept_share=0.5).fit(ratings)
+        found = model.released.intercepts
+        assert found is not None
+        assert found.dtype == np.float32
+        exact = MatrixFactorization(2, 1, epsilon=INF).fit(ratings).released.intercepts
+        assert np.corrcoef(found, exact)[0, 1] > 0.9
+        assert np.abs(found).max() <= 2  # times the bound on labels, which is 1 here
+
+    def test_their_share_is_of_what_the_sweeps_leave(self) -> None:
+        shares = {
+            release.name: release.share
+            for release in MatrixFactorization(2, 2, intercept_share=0.3).plan().releases
+        }
+        sweeps = sum(share for name, share in shares.items() if name.startswith("sweep"))
+        assert shares["intercepts"] == pytest.approx(0.3 * (shares["intercepts"] + sweeps))
+
+    def test_no_bound_makes_them_infinite(self) -> None:
+        # What 32 bits cannot hold would make labels infinite, and who rated an item would show.
+        user, item = np.divmod(np.arange(60), 6)
+        rating = np.where((user + item) % 2, 3e38, -3e38)
+        data = ap.Interactions(user, item, rating, items=7)
+        with np.errstate(over="ignore"):  # of the factors, which nothing is made of any more
+            model = MatrixFactorization(
+                2, 1, intercept_share=0.5, label_bound=1e45, noise_seed=0
+            ).fit(data)
+        assert model.released.intercepts is not None
+        assert np.isfinite(model.released.intercepts).all()
+        assert np.abs(model.released.intercepts).max() == np.finfo(np.float32).max
+
+    def test_none_where_none_are_asked_for(
+        self, ratings: ap.Interactions, events: ap.Interactions
+    ) -> None:
+        models = [
+            MatrixFactorization(2, 1, intercept_share=0.0).fit(ratings),
+            MatrixFactorization(2, 1, "implicit", intercept_share=0.5).fit(events),
+            MatrixFactorization(2, 1, "implicit").fit(ratings),
+        ]
+        for model in models:
+            assert model.released.intercepts is None
+            assert "intercepts" not in [record.name for record in model.privacy.ledger]
+
+    @pytest.mark.parametrize("catalogue", ["all", "some"])
+    def test_labels(self, catalogue: str) -> None:
+        # Means are those of all ratings, less the intercepts of items in the catalogue.
+        given = ap.Interactions(
+            [1, 1, 1, 2, 3, 3], [0, 1, 2, 1, 0, 2], [5, 3, 1, 4, 2, 3], items=3, rating_range=(1, 5)
+        )
+        data = given if catalogue == "all" else given.of_items(np.array([0, 2]))
+        intercepts = np.array([0.5, -1.0, 0.25] if catalogue == "all" else [0.5, 0.25])
+        step = MatrixFactorization()._user_step(given, 3.0)
+        found = _labels(given, data, step, intercepts.astype(np.float32))
+        if catalogue == "all":
+            means = [(4.5 + 4 + 0.75) / 3, 5.0, (1.5 + 2.75) / 2]
+            expected = [4.5, 4.0, 0.75, 5.0, 1.5, 2.75]
+            user = [0, 0, 0, 1, 2, 2]
+        else:
+            means = [(4.5 + 3 + 0.75) / 3, 4.0, (1.5 + 2.75) / 2]
+            expected = [4.5, 0.75, 1.5, 2.75]
+            user = [0, 0, 2, 2]
+        np.testing.assert_allclose(found, np.array(expected) - np.array(means)[user])
+        plain = _labels(given, data, step, None)
+        ratings = [5, 3, 1, 4, 2, 3] if catalogue == "all" else [5, 1, 2, 3]
+        np.testing.assert_allclose(plain, ratings - np.array([3.0, 4.0, 2.5])[user])
+
+    @pytest.mark.parametrize("catalogue", ["public", ap.MostFrequent(0.5)], ids=["all", "most"])
+    def test_a_user_s_mean_is_the_same_in_training_and_after(
+        self, ratings: ap.Interactions, catalogue: Any
+    ) -> None:
+        seen: list[Any] = []
+        labels = UserStep.labels
+
+        def spying(self: UserStep, start: Any, rating: Any, means: Any) -> Any:
+            seen.append(means)
+            return labels(self, start, rating, means)
+
+        with mock.patch.object(UserStep, "labels", spying):
+            model = MatrixFactorization(2, 1, epsilon=5.0, catalogue=catalogue).fit(ratings)
+        np.testing.assert_array_equal(model._many(ratings).mean, seen[-1])
+
+
+class TestWhatIsChosen:
+    def test_settings_are_reported_as_they_were_used(self, ratings: ap.Interactions) -> None:
+        model = MatrixFactorization(epsilon=3.0).fit(ratings)
+        inputs, choice = model.privacy.public_inputs, model.forecasts_[0].choice
+        assert inputs["factors"] == choice.factors == model.items.shape[1]
+        assert inputs["sweeps"] == choice.sweeps
+        assert inputs["intercept_share"] == choice.intercept_share
+        assert inputs["clip"] == "user"
+        assert model.get_params()["factors"] == "auto"
+
+    def test_what_is_given_is_kept(self, ratings: ap.Interactions) -> None:
+        model = MatrixFactorization(5, epsilon=3.0, intercept_share=0.37).fit(ratings)
+        assert {forecast.choice.factors for forecast in model.forecasts_} == {5}
+        assert {forecast.choice.intercept_share for forecast in model.forecasts_} == {0.37}
+        assert len({forecast.choice.sweeps for forecast in model.forecasts_}) > 1
+        errors = [forecast.error for forecast in model.forecasts_]
+        assert errors == sorted(errors)
+
+    @pytest.mark.parametrize("feedback", ["explicit", "implicit"])
+    def test_the_ledger_ends_at_the_target(self, ratings: ap.Interactions, feedback: Any) -> None:
+        model = MatrixFactorization(feedback=feedback, epsilon=1.5)
+        plan = model.plan()
+        assert plan.releases[-1].name == "training"
+        assert sum(release.share for release in plan.releases) == pytest.approx(1.0)
+        ledger = list(model.fit(ratings).privacy.ledger)
+        assert model.privacy.epsilon == pytest.approx(1.5, rel=1e-9)
+        assert model.privacy.epsilon <= 1.5
+        # All but the training cost what was planned; the training has the rest.
+        first = plan.releases[:-1]
+        assert [record.name for record in ledger[: len(first)]] == [each.name for each in first]
+        for record, release in zip(ledger, first, strict=False):
+            assert record.mu == pytest.approx(plan.mu(release.name), rel=1e-9)
+
+    def test_without_privacy_nothing_needs_a_forecast(self, ratings: ap.Interactions) -> None:
+        model = MatrixFactorization(sweeps=1, epsilon=INF).fit(ratings)
+        assert not hasattr(model, "forecasts_")
+
+
+class TestReproducible:
+    @pytest.mark.parametrize("feedback", ["explicit", "implicit"])
+    def test_the_order_of_rows_does_not_matter(
+        self, ratings: ap.Interactions, feedback: Any
+    ) -> None:
+        assert ratings.by_user.rating is not None
+        columns = (
+            ratings.user_ids[ratings.user_of_row], ratings.by_user.other, ratings.by_user.rating
+        )  # fmt: skip
+        order = np.random.default_rng(0).permutation(len(columns[0]))
+        models = [
+            MatrixFactorization(3, 2, feedback, epsilon=5.0, noise_seed=4).fit(
+                ap.Interactions(
+                    *(column[rows] for column in columns), items=60, rating_range=(1, 5)
+                )
+            )
+            for rows in (np.arange(len(order)), order)
+        ]
+        np.testing.assert_array_equal(models[0].items, models[1].items)
+        if feedback == "explicit":
+            np.testing.assert_array_equal(
+                models[0].released.intercepts, models[1].released.intercepts
+            )
+
+    def test_the_number_of_threads_does_not_matter(self, ratings: ap.Interactions) -> None:
+        before = numba.get_num_threads()
+        models = []
+        for threads in (1, before):
+            numba.set_num_threads(threads)
+            try:
+                models.append(MatrixFactorization(3, 2, epsilon=5.0, noise_seed=4).fit(ratings))
+            finally:
+                numba.set_num_threads(before)
+        np.testing.assert_array_equal(models[0].items, models[1].items)
+        np.testing.assert_array_equal(models[0].released.intercepts, models[1].released.intercepts)
 
 
 class TestCentring:
@@ -316,6 +594,18 @@ class TestBadInput:
             ("allocation", ap.OptimalWeights()),
             ("solver", "sgd"),
             ("statistics", "none"),
+            ("statistics", "both"),
+            ("clip", "users"),
+            ("clip", None),
+            ("factors", "Auto"),
+            ("factors", True),
+            ("sweeps", "all"),
+            ("sweeps", None),
+            ("intercept_share", -0.1),
+            ("intercept_share", 1.0),
+            ("intercept_share", math.nan),
+            ("intercept_share", "none"),
+            ("intercept_share", None),
             ("normalise", "yes"),
             ("users_share", 1.0),
             ("catalogue", "secret"),

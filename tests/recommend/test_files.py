@@ -17,10 +17,11 @@ import safetensors.numpy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from apportion.data import simulate_interactions
 from apportion.privacy import PrivacyReport, PrivacyTarget
 from apportion.privacy.errors import DataError, NotFittedError
 from apportion.privacy.ledger import Ledger, Record
-from apportion.recommend import contents
+from apportion.recommend import MatrixFactorization, contents
 from apportion.recommend.contents import FILES, REPORT, SETTINGS, TABLE, TENSORS
 from apportion.recommend.files import check_target, load, save
 from apportion.recommend.recommender import ItemModel, Recommender, UserStep
@@ -32,6 +33,7 @@ def make_model(
     titles: list[str] | None = None,
     counts: bool = True,
     seed: int = 0,
+    intercepts: bool = False,
 ) -> Recommender:
     """A model of random factors with a report of one release."""
     ids = item_ids if isinstance(item_ids, np.ndarray) else np.array(list(item_ids))
@@ -55,6 +57,7 @@ def make_model(
             titles=None if titles is None else np.array(titles, dtype=object),
             user_step=step,
             privacy=PrivacyReport(ledger, public_inputs={"items": len(ids)}, warnings=("mind",)),
+            intercepts=random.normal(size=len(ids)).astype(np.float32) if intercepts else None,
         )
     )
 
@@ -81,14 +84,19 @@ def same(one: Recommender, other: Recommender) -> None:
     assert (a.counts is None) == (b.counts is None)
     if a.counts is not None and b.counts is not None:
         assert a.counts.tobytes() == b.counts.tobytes()
+    assert (a.intercepts is None) == (b.intercepts is None)
+    if a.intercepts is not None and b.intercepts is not None:
+        assert a.intercepts.tobytes() == b.intercepts.tobytes()
+        assert a.intercepts.dtype == b.intercepts.dtype == np.float32
     assert a.user_step == b.user_step
     assert a.privacy.to_json() == b.privacy.to_json()
 
 
 @pytest.mark.parametrize("kind", IDS)
 @pytest.mark.parametrize("feedback", ["explicit", "implicit"])
-def test_round_trip(tmp_path: Path, kind: str, feedback: str) -> None:
-    model = make_model(IDS[kind], feedback, counts=feedback == "explicit")
+@pytest.mark.parametrize("intercepts", [False, True])
+def test_round_trip(tmp_path: Path, kind: str, feedback: str, intercepts: bool) -> None:
+    model = make_model(IDS[kind], feedback, counts=feedback == "explicit", intercepts=intercepts)
     model.save(tmp_path / "new" / "model")
     loaded = load(str(tmp_path / "new" / "model"))
     same(model, loaded)
@@ -103,10 +111,36 @@ def test_round_trip(tmp_path: Path, kind: str, feedback: str) -> None:
     assert similar[0] == similar[1]
 
 
-def test_an_empty_catalogue(tmp_path: Path) -> None:
-    model = make_model(np.zeros(0, dtype=np.int64))
+@pytest.mark.parametrize("intercepts", [False, True])
+def test_an_empty_catalogue(tmp_path: Path, intercepts: bool) -> None:
+    model = make_model(np.zeros(0, dtype=np.int64), intercepts=intercepts)
     model.save(tmp_path / "m")
     same(model, load(tmp_path / "m"))
+
+
+def test_a_folder_of_the_first_format(tmp_path: Path) -> None:
+    # As it was written before there were intercepts: the same files, without that tensor.
+    model = make_model()
+    model.save(tmp_path / "m")
+    values = json.loads((tmp_path / "m" / SETTINGS).read_text())
+    assert values["format"] == contents.FORMAT == 2
+    reseal(tmp_path / "m", {**values, "format": 1})
+    loaded = load(tmp_path / "m")
+    same(model, loaded)
+    assert loaded.released.intercepts is None
+    assert loaded.predict({1: 5.0, 2: 1.0}, [3]) == model.predict({1: 5.0, 2: 1.0}, [3])
+
+
+def test_a_trained_model_comes_back(tmp_path: Path) -> None:
+    data = simulate_interactions(users=60, items=20, rows=600)
+    model = MatrixFactorization(2, 1, epsilon=5.0, intercept_share=0.5).fit(data)
+    assert model.released.intercepts is not None
+    model.save(tmp_path / "m")
+    loaded = load(tmp_path / "m")
+    same(model, loaded)
+    pairs = [each.predict_many(data, data).tobytes() for each in (model, loaded)]
+    assert pairs[0] == pairs[1]
+    assert model.recommend_many(data, k=3).equals(loaded.recommend_many(data, k=3))
 
 
 @given(
@@ -215,9 +249,9 @@ def test_an_untrained_model_is_not_saved(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("what", ["items", "counts"])
+@pytest.mark.parametrize("what", ["items", "intercepts", "counts"])
 def test_a_model_with_nan_is_not_saved(tmp_path: Path, what: str) -> None:
-    model = make_model()
+    model = make_model(intercepts=True)
     getattr(model.released, what)[3] = np.nan
     with pytest.raises(DataError, match=f"{what} holds values that are not finite"):
         model.save(tmp_path / "m")
@@ -367,7 +401,7 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("saved") / "m"
-    make_model(titles=[f"title {n}" for n in range(30)]).save(folder)
+    make_model(titles=[f"title {n}" for n in range(30)], intercepts=True).save(folder)
     return folder
 
 
@@ -463,8 +497,11 @@ def step(**values: Any) -> Callable[[dict[str, Any]], None]:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (changed(format=2), "was written by a newer version of apportion"),
-        (changed(format=2, more=1), "was written by a newer version of apportion"),
+        (changed(format=contents.FORMAT + 1), "was written by a newer version of apportion"),
+        (
+            changed(format=contents.FORMAT + 1, more=1),
+            "was written by a newer version of apportion",
+        ),
         (changed(format=0), "no valid format"),
         (changed(format="1"), "no valid format"),
         (changed(format=True), "no valid format"),
@@ -506,7 +543,7 @@ def test_settings_that_are_no_object(folder: Path, content: bytes) -> None:
 
 def test_a_newer_version_may_have_other_files(folder: Path) -> None:
     values = json.loads((folder / SETTINGS).read_text())
-    (folder / SETTINGS).write_text(json.dumps({**values, "format": 2}))
+    (folder / SETTINGS).write_text(json.dumps({**values, "format": contents.FORMAT + 1}))
     (folder / TABLE).unlink()
     with pytest.raises(DataError, match="newer version"):
         load(folder)
@@ -532,6 +569,23 @@ ITEMS = np.ones((30, 4), dtype=np.float32)
             "counts holds values that are not finite",
         ),
         ({"items": ITEMS[:29]}, f"has 30 items, but {TENSORS} beside it has 29"),
+        ({"items": ITEMS, "intercepts": ITEMS[:29, 0]}, "has 30 items, but 29 intercepts"),
+        ({"items": ITEMS, "intercepts": ITEMS[:0, 0]}, "has 30 items, but 0 intercepts"),
+        ({"items": ITEMS, "intercepts": np.ones(30)}, "intercepts must be float32, not float64"),
+        ({"items": ITEMS, "intercepts": ITEMS}, "intercepts must have 1 dimensions, not 2"),
+        (
+            {"items": ITEMS, "intercepts": np.array(ITEMS[0, 0])},
+            "intercepts must have 1 dimensions",
+        ),
+        (
+            {"items": ITEMS, "intercepts": ITEMS[:, 0] * np.float32("nan")},
+            "intercepts holds values that are not finite",
+        ),
+        (
+            {"items": ITEMS, "intercepts": ITEMS[:, 0] * np.float32("inf")},
+            "intercepts holds values that are not finite",
+        ),
+        ({"intercepts": ITEMS[:, 0]}, "no tensor 'items'"),
     ],
 )
 def test_forged_tensors(folder: Path, tensors: dict[str, Any], message: str) -> None:

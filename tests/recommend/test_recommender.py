@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -17,10 +17,15 @@ EXPLICIT = UserStep("explicit", 0.3, 0.5, mean=3.0, rating_range=(1.0, 5.0))
 IMPLICIT = UserStep("implicit", 0.3, 0.5, unobserved_weight=0.2, centring="none")
 
 
-def recommender(step: UserStep, ids: Any = None, counts: Any = None) -> Recommender:
+INTERCEPTS = np.array([0.5, -0.25, 1.5, 0.0, -1.0, 0.75, 0.125, -0.5, 2.0], dtype=np.float32)
+
+
+def recommender(
+    step: UserStep, ids: Any = None, counts: Any = None, intercepts: Any = None
+) -> Recommender:
     items = np.random.default_rng(0).normal(size=(ITEMS, FACTORS)).astype(np.float32)
     item_ids = np.arange(ITEMS) * 10 if ids is None else np.array(ids, dtype=object)
-    return Recommender(ItemModel(items, item_ids, counts, None, step, REPORT))
+    return Recommender(ItemModel(items, item_ids, counts, None, step, REPORT, intercepts))
 
 
 def solve(model: Recommender, places: list[int], y: Any) -> Any:
@@ -135,8 +140,9 @@ class TestManyUsers:
         )
 
     @pytest.mark.parametrize("step", [EXPLICIT, IMPLICIT], ids=["explicit", "implicit"])
-    def test_same_as_one_by_one(self, step: UserStep) -> None:
-        model, data = recommender(step), self.data()
+    @pytest.mark.parametrize("intercepts", [None, INTERCEPTS], ids=["without", "with intercepts"])
+    def test_same_as_one_by_one(self, step: UserStep, intercepts: Any) -> None:
+        model, data = recommender(step, intercepts=intercepts), self.data()
         vectors = model.fold_in_many(data)
         table = model.recommend_many(data, k=5)
         predictions = model.predict_many(data, data)
@@ -202,6 +208,114 @@ class TestManyUsers:
         nobody = ap.Interactions([], [], items=model.item_ids)
         assert len(model.recommend_many(nobody)) == 0
         assert model.fold_in_many(nobody).shape == (0, FACTORS)
+
+
+class TestIntercepts:
+    """A rating is the user's mean, the item's intercept and what the vectors say, in this order."""
+
+    history: ClassVar = {10: 5.0, 40: 2.0, 70: 2.0}
+    places: ClassVar = [1, 4, 7]
+    # Ratings less the intercepts of their items, and the mean of those.
+    offset = np.array([5.25, 3.0, 2.5])
+    mean = 10.75 / 3
+
+    def expected(self, model: Recommender) -> Any:
+        vector = solve(model, self.places, self.offset - self.mean)
+        return self.mean + INTERCEPTS + model.items.astype(float) @ vector
+
+    def test_predictions(self) -> None:
+        model = recommender(EXPLICIT, intercepts=INTERCEPTS)
+        vector = solve(model, self.places, self.offset - self.mean)
+        np.testing.assert_allclose(model.fold_in(self.history), vector)
+        found = model.predict(self.history, model.item_ids)
+        np.testing.assert_allclose(found, np.clip(self.expected(model), 1, 5))
+        some = model.predict(self.history, [80, 20, 20])
+        np.testing.assert_allclose(some, found[[8, 2, 2]])
+
+    def test_recommendations(self) -> None:
+        model = recommender(EXPLICIT, intercepts=INTERCEPTS)
+        expected = self.expected(model)
+        order = [place for place in np.argsort(-expected) if place not in self.places]
+        ids, scores = model.recommend(self.history, k=ITEMS)
+        assert ids.tolist() == [10 * place for place in order]
+        np.testing.assert_allclose(scores, expected[order], rtol=1e-5)
+        # They matter: without them the order is another one.
+        without = recommender(EXPLICIT).recommend(self.history, k=ITEMS)[0]
+        assert ids.tolist() != without.tolist()
+
+    @pytest.mark.parametrize("centring", ["global", "none"])
+    def test_one_mean_for_all(self, centring: Any) -> None:
+        step = replace(EXPLICIT, centring=centring, mean=3.5)
+        model = recommender(step, intercepts=INTERCEPTS)
+        vector = solve(model, self.places, self.offset - 3.5)
+        np.testing.assert_allclose(model.fold_in(self.history), vector)
+
+    def test_many_users(self) -> None:
+        model = recommender(EXPLICIT, intercepts=INTERCEPTS)
+        data = ap.Interactions(
+            ["a"] * 3 + ["b"] * 2, [10, 40, 70, 0, 999], [5, 2, 2, 4, 3],
+            items=[*model.item_ids, 999], rating_range=(1, 5),
+        )  # fmt: skip
+        every = ap.Interactions(
+            ["a"] * 10 + ["b"] * 10, [*model.item_ids, 999] * 2, [3.0] * 20,
+            items=[*model.item_ids, 999],
+        )  # fmt: skip
+        found = model.predict_many(data, every)
+        np.testing.assert_allclose(found[:9], np.clip(self.expected(model), 1, 5))
+        assert found[9] == pytest.approx(self.mean)  # an unknown item has no intercept
+        # The second user: an unknown item says nothing about taste, but belongs to its mean, as it is.
+        mean = (3.5 + 3.0) / 2
+        vector = solve(model, [0], [3.5 - mean])
+        np.testing.assert_allclose(model.fold_in_many(data)[1], vector)
+        expected = np.clip(mean + INTERCEPTS + model.items.astype(float) @ vector, 1, 5)
+        np.testing.assert_allclose(found[10:19], expected)
+        assert found[19] == pytest.approx(mean)
+        table = model.recommend_many(data, k=ITEMS)
+        own = table.filter(table["user"] == "a")
+        ids, scores = model.recommend(self.history, k=ITEMS)
+        assert own["item"].to_list() == ids.tolist()
+        np.testing.assert_allclose(own["score"], scores, rtol=1e-6)
+
+    def test_unknown_items_of_one_user(self) -> None:
+        model = recommender(EXPLICIT, intercepts=INTERCEPTS)
+        vector = model.fold_in({0: 4.0, 999: 3.0}, unknown="ignore")
+        np.testing.assert_allclose(vector, solve(model, [0], [0.25]))
+        # Nothing but unknown items: the mean is theirs.
+        found = model.predict({999: 2.0, 998: 3.0}, [20, 30], unknown="ignore")
+        np.testing.assert_allclose(found, [2.5 + 1.5, 2.5])
+
+    def test_newcomers(self) -> None:
+        model = recommender(EXPLICIT, intercepts=INTERCEPTS)
+        np.testing.assert_allclose(model.predict({}, [10, 20, 80]), [2.75, 4.5, 5.0])
+        # Who is not known gets what is liked, and what is popular where counts are known.
+        assert model.recommend({}, k=3)[0].tolist() == [80, 20, 50]
+        counts = np.array([1, 9, 3, 4, 2, 8, 1, 1, 1], dtype=float)
+        model = recommender(EXPLICIT, counts=counts, intercepts=INTERCEPTS)
+        assert model.recommend({}, k=3)[0].tolist() == [10, 50, 30]
+
+    @pytest.mark.parametrize("intercepts", [None, INTERCEPTS[:0]], ids=["without", "with"])
+    def test_a_model_without_items(self, intercepts: Any) -> None:
+        items, ids = np.zeros((0, FACTORS), np.float32), np.zeros(0, np.int64)
+        model = Recommender(ItemModel(items, ids, None, None, EXPLICIT, REPORT, intercepts))
+        data = ap.Interactions([1, 1], [7, 8], [2.0, 3.0], items=[7, 8])
+        np.testing.assert_array_equal(model.predict_many(data, data), [2.5, 2.5])
+        np.testing.assert_array_equal(model.fold_in_many(data), np.zeros((1, FACTORS)))
+        assert len(model.recommend({7: 2.0}, unknown="ignore")[0]) == 0
+
+    def test_blocks(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from apportion.recommend import recommender as module
+
+        model = recommender(EXPLICIT, intercepts=INTERCEPTS)
+        data = TestManyUsers().data()
+        whole = model.predict_many(data, data), model.recommend_many(data, k=3)
+        monkeypatch.setattr(module, "_BLOCK_BYTES", 1)
+        np.testing.assert_array_equal(model.predict_many(data, data), whole[0])
+        assert model.recommend_many(data, k=3).equals(whole[1])
+
+    def test_similarity_is_of_tastes_alone(self) -> None:
+        pair = (recommender(EXPLICIT), recommender(EXPLICIT, intercepts=INTERCEPTS))
+        found = [model.similar_items(20)[1].tolist() for model in pair]
+        assert found[0] == found[1]
 
 
 class TestSimilarItems:

@@ -46,6 +46,7 @@ PRIVATE_ALLOCATIONS: list[ap.Allocation] = [
 
 LINEAR = {"coef_", "task_ids_", "privacy_"}
 RECOMMENDER = {"released_"}
+PLANNED_RECOMMENDER = {"released_", "forecasts_"}  # with settings that were chosen
 CLASSIFIER = {"coef_", "intercept_", "classes_", "privacy_"}
 
 
@@ -234,11 +235,14 @@ def assert_same_contents(model: Any, other: Any) -> None:
     """Equal attributes, none of them unknown to this test."""
     assert set(vars(model)) == set(vars(other))
     learned = set(vars(model)) - set(model.get_params())
-    assert learned in (LINEAR, CLASSIFIER, RECOMMENDER)
+    assert learned in (LINEAR, CLASSIFIER, RECOMMENDER, PLANNED_RECOMMENDER)
     assert repr(model) == repr(other)
+    if learned == PLANNED_RECOMMENDER:
+        assert model.forecasts_ == other.forecasts_
+        learned = RECOMMENDER
     if learned == RECOMMENDER:
         model, other = model.released_, other.released_
-        learned = {"items", "item_ids", "counts", "titles", "user_step", "privacy"}
+        learned = {"items", "item_ids", "counts", "titles", "user_step", "privacy", "intercepts"}
         assert set(vars(model)) == set(vars(other)) == learned
     for name in learned - {"privacy_", "privacy"}:
         np.testing.assert_array_equal(getattr(model, name), getattr(other, name), strict=True)

@@ -224,7 +224,8 @@ class TestPlantedFaults:
 
     def test_ratings_not_clipped(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(item_step, "clip_values", lambda values, bound: values)
-        assert self.caught("extremes in turn", regularization=1e-3, label_bound=0.5)
+        weak = {"regularization": 1e-3, "label_bound": 0.5}
+        assert self.caught("extremes in turn", **weak, clip="row")
 
     def test_exact_counts_in_the_regulariser(self, monkeypatch: pytest.MonkeyPatch) -> None:
         real = ap.AdaptiveWeights.typical_weights

@@ -105,7 +105,9 @@ def test_nothing_becomes_infinite(size: float, noise: float, matrix: np.ndarray)
     b = np.full((4, 3), size * noise)
     with np.errstate(over="ignore"):
         models = shrink(b, noise, np.ones(4), matrix, np.zeros(4), spread=np.ones(4))
+        centred = shrink(b, noise, np.ones(4), matrix, np.zeros(4), np.ones((4, 3)))
     assert np.isfinite(models).all()
+    assert np.isfinite(centred).all()
 
 
 def test_moments_are_those_of_the_statistics() -> None:

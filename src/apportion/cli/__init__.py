@@ -8,7 +8,18 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from apportion.cli import data, demo, evaluate, fit, recommend, report, reproduce, similar
+from apportion.cli import (
+    bench,
+    data,
+    demo,
+    evaluate,
+    fit,
+    plan,
+    recommend,
+    report,
+    reproduce,
+    similar,
+)
 from apportion.privacy.errors import ApportionError
 from apportion.version import __version__
 
@@ -23,11 +34,13 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("demo")(demo.demo)
+app.command("plan")(plan.plan)
 app.command("fit")(fit.fit)
 app.command("evaluate")(evaluate.evaluate)
 app.command("recommend")(recommend.recommend)
 app.command("similar")(similar.similar)
 app.command("report")(report.report)
+app.command("bench")(bench.bench)
 app.add_typer(reproduce.app, name="reproduce")
 app.add_typer(data.app, name="data")
 

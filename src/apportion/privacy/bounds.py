@@ -93,7 +93,10 @@ def scale_down(norms: Floats, bound: float) -> NDArray[np.float64]:
     factors = np.ones(len(norms))
     # No number is lost where a norm is beyond all bounds; where it is undefined (none times infinity) the
     # part itself is zero.
-    return np.divide(limit, norms, out=factors, where=norms > limit)
+    np.divide(limit, norms, out=factors, where=norms > limit)
+    # So small a factor has few digits, and may be rounded up by more than the margin.
+    factors[factors < np.finfo(np.float64).tiny] = 0.0
+    return factors
 
 
 def row_norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -189,6 +189,12 @@ class Ledger:
             return min(epsilon, _sampled_epsilon(self._records, rest))
         return epsilon
 
+    def copy(self) -> Self:
+        """Another ledger with the same target and, so far, the same records."""
+        other = type(self)(self.target)
+        other._records = list(self._records)
+        return other
+
     def __iter__(self) -> Iterator[Record]:
         return iter(tuple(self._records))
 

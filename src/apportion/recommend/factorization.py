@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from apportion.allocation import AdaptiveWeights, Allocation, UniformWeights
 from apportion.data import Interactions
 from apportion.data.ids import match_ids
-from apportion.privacy import Curator, PrivacyTarget
+from apportion.privacy import Curator, PrivacyTarget, UserWeights
 from apportion.privacy.bounds import check_bound
 from apportion.privacy.checks import number, whole
 from apportion.privacy.errors import DataError, ParameterError
@@ -27,12 +27,14 @@ from apportion.recommend.planner import (
     Forecast,
     forecasts,
 )
-from apportion.recommend.preparation import release_mean, release_users
+from apportion.recommend.preparation import Preparation, release_mean, release_users
 from apportion.recommend.recommender import ItemModel, Recommender, UserStep
 from apportion.tasks.base import Estimator, make_curator, make_report
 from apportion.tasks.shared import release_weight_sums
 
 Array = NDArray[np.float64]
+
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 class MatrixFactorization(Estimator, Recommender):
@@ -62,12 +64,10 @@ class MatrixFactorization(Estimator, Recommender):
             Algorithm 2).
         catalogue: ``"public"`` (all items of the data's public catalogue), ``"private"`` (those found
             in the data that pass a noisy threshold), a ``PrivateCatalogue`` or a ``MostFrequent``.
-        statistics: of ``"ssp"``: ``"shared"`` (default for explicit feedback) takes the users' second
-            moment to be the same for all items and spends nearly the whole budget on their right-hand
-            sides, which are shrunk by what is known of their noise; ``"none"`` (default for implicit
-            feedback) does likewise and leaves the events out of that moment: the unobserved pairs stand in;
-            ``"per-task"`` releases a matrix for every item, as in the paper. Without privacy every item
-            has its own in any case.
+        statistics: of ``"ssp"``: ``"shared"`` takes the users' second moment to be the same for all items
+            and spends nearly the whole budget on their right-hand sides, which are shrunk by what is
+            known of their noise; ``"per-task"`` releases a matrix for every item, as in the paper.
+            Without privacy every item has its own in any case.
         clip: how a user's part in the right-hand sides is bounded: ``"user"`` scales it down as a whole,
             to label_bound * feature_bound; ``"row"`` clips every rating, as in the paper.
         regularization: the penalty; by default 0.05 (explicit) or 1.5 (implicit).
@@ -117,7 +117,7 @@ class MatrixFactorization(Estimator, Recommender):
         delta: float = 1e-5,
         allocation: Allocation | None = None,
         solver: Literal["ssp", "descent"] = "ssp",
-        statistics: Literal["shared", "none", "per-task"] | None = None,
+        statistics: Literal["shared", "per-task"] = "shared",
         clip: Literal["user", "row"] = "user",
         catalogue: str | ItemCatalogue = "public",
         regularization: float | None = None,
@@ -172,31 +172,44 @@ class MatrixFactorization(Estimator, Recommender):
         self.seed = seed
         self.noise_seed = noise_seed
 
-    def fit(self, data: Interactions, on_sweep: Callable[[int, int], object] | None = None) -> Self:
+    def fit(
+        self,
+        data: Interactions,
+        on_sweep: Callable[[int, int], object] | None = None,
+        preparation: Preparation | None = None,
+    ) -> Self:
         """Train; the items may be published under ``self.privacy``.
 
-        ``on_sweep`` is told, after each sweep, how many are done and how many there are.
+        ``on_sweep`` is told, after each sweep, how many are done and how many there are. With a
+        ``preparation`` the training goes on from it, and pays for it, instead of making its own.
         """
         self._check_parameters()
         self._check_data(data)
-        plan = self._plan(None)
-        curator = make_curator(plan.target, self.noise_seed)
-        catalogue, allocation = self._catalogue, self._allocation
-        warnings = catalogue.warnings(data)
-        user_step = self._user_step(data, plan, curator)
-        given = data
-        data, sizes = catalogue.choose(data, curator)
-        graph = data.graph
-        weights, sizes = allocation.allocate(graph, curator, sizes)
+        given, allocation, catalogue = data, self._allocation, self._catalogue
+        curator = make_curator(self._target, self.noise_seed)
+        if preparation is None:
+            preparation, data, weights = self._prepare(data, curator)
+        else:
+            preparation.check(self._kind)
+            if preparation.ledger.mu > self._plan(None).mu_before("training") * (1 + 1e-9):
+                raise ParameterError(
+                    "the plan has spent more than comes before the sweeps: it was made with other shares"
+                )
+            data = preparation.restrict(data)
+            curator.ledger.append(*preparation.ledger)
+            weights, _ = allocation.allocate(data.graph, curator, preparation.sizes)
+        users, sizes = preparation.users, preparation.sizes
+        user_step = self._user_step(given, preparation.mean)
         if weights.bounded:
             # Multiplied by an item's typical weight, a penalty means the same to its weighted rows as it
             # means to rows of weight one.
-            sums = release_weight_sums(weights, data.items, curator, plan.mu("weights"))
-            scale, counts = allocation.typical_weights(sizes, sums)
+            scale, counts = allocation.typical_weights(sizes, preparation.sums)
         else:
-            scale, counts = np.ones(data.items), np.maximum(graph.task_sizes(), 1.0)
-        users = release_users(data, curator, plan.mu("users")) if self._alike else 1.0
-        choice = self._choose(counts, scale, plan)
+            scale, counts = np.ones(data.items), np.maximum(preparation.sums, 1.0)
+        choice = self._fixed_choice()
+        if choice is None:
+            self.forecasts_ = self.forecasts(preparation)
+            choice = self.forecasts_[0].choice
         settings = self._item_settings(data, choice)
         plan = self._plan(choice)
 
@@ -204,9 +217,11 @@ class MatrixFactorization(Estimator, Recommender):
         if choice.intercept_share > 0:
             mu = plan.mu("intercepts") if weights.bounded else math.inf
             bound = settings.label_bound
-            intercepts = release_intercepts(
+            found = release_intercepts(
                 _labels(given, data, user_step, None), weights, bound, scale, counts, curator, mu
-            ).astype(np.float32)
+            )
+            # Within 32 bits whatever the bound: what is infinite would stop the training.
+            intercepts = np.clip(found, -_LARGEST, _LARGEST).astype(np.float32)
         labels = _labels(given, data, user_step, intercepts)
         start, item = data.by_user.start, data.by_user.other
         ridge = self._regularization * scale * counts**self._exponent
@@ -224,16 +239,87 @@ class MatrixFactorization(Estimator, Recommender):
             **({"events": data.events} if data.events else {}),
             **self._used_parameters(settings, choice),
         }
+        warnings = catalogue.warnings(given)
+        report = make_report(curator, allocation, public, warnings, catalogue.counts)
+        if not preparation.secret_noise:
+            report = replace(report, secret_noise=False)
         self.released_ = ItemModel(
             items=items.astype(np.float32),
             item_ids=data.item_ids,
             counts=sizes,
             titles=None,
             user_step=user_step,
-            privacy=make_report(curator, allocation, public, warnings, catalogue.counts),
+            privacy=report,
             intercepts=intercepts,
         )
         return self
+
+    def prepare(self, data: Interactions) -> Preparation:
+        """Release what comes before the sweeps (counts above all) and stop there.
+
+        ``forecasts`` says what to expect then; ``fit(data, preparation=...)`` goes on and pays for both.
+        """
+        self._check_parameters()
+        self._check_data(data)
+        if math.isinf(self.epsilon):
+            raise ParameterError("without privacy there is nothing to prepare: epsilon is infinite")
+        return self._prepare(data, make_curator(self._target, self.noise_seed))[0]
+
+    def _prepare(
+        self, data: Interactions, curator: Curator
+    ) -> tuple[Preparation, Interactions, UserWeights]:
+        """Also returns the interactions with items of the catalogue, and the weights of their pairs."""
+        plan = self._plan(None)
+        mean = 0.0
+        if self._centring == "global":
+            mean = release_mean(data, curator, plan.mu("mean"))
+        elif self._centring == "user" and data.rating_range is not None:
+            mean = sum(data.rating_range) / 2  # of a user without ratings
+        data, sizes = self._catalogue.choose(data, curator)
+        weights, sizes = self._allocation.allocate(data.graph, curator, sizes)
+        sums, users = data.graph.task_sizes(), 1.0
+        if weights.bounded:
+            sums = release_weight_sums(weights, data.items, curator, plan.mu("weights"))
+        if self._alike:
+            users = release_users(data, curator, plan.mu("users"))
+        secret, kind = curator.noise.secret, self._kind
+        prepared = Preparation(
+            data.item_ids, sizes, sums, users, mean, curator.ledger.copy(), secret, kind
+        )
+        return prepared, data, weights
+
+    @property
+    def _kind(self) -> dict[str, str]:
+        """What a preparation and the training that goes on from it must have in common."""
+        return {
+            "feedback": self.feedback,
+            "epsilon": repr(float(self.epsilon)),
+            "delta": repr(float(self.delta)),
+            "solver": self.solver,
+            "statistics": self.statistics,
+            "catalogue": repr(self._catalogue),
+            "allocation": repr(self._allocation),
+            "centring": self._centring,
+        }
+
+    def forecasts(self, preparation: Preparation) -> list[Forecast]:
+        """The error to expect with every setting that ``"auto"`` leaves open, the best first.
+
+        In closed form and from released values: nothing is spent.
+        """
+        preparation.check(self._kind)
+        scale, counts = self._allocation.typical_weights(preparation.sizes, preparation.sums)
+        share = self.intercept_share if self.feedback == "explicit" else 0.0
+        return forecasts(
+            self.feedback,
+            counts,
+            scale,
+            self._plan(None).mu("training"),
+            float(self.gramian_share),
+            FACTORS if self.factors == "auto" else [int(self.factors)],
+            SWEEPS if self.sweeps == "auto" else [int(self.sweeps)],
+            INTERCEPT_SHARES if share == "auto" else [float(share)],
+        )
 
     def plan(self) -> Plan:
         """How the budget will be split, from the parameters alone: nothing is spent.
@@ -252,8 +338,7 @@ class MatrixFactorization(Estimator, Recommender):
 
     def _plan(self, choice: Choice | None) -> Plan:
         """With what is chosen; None stands for what will be, once the counts are released."""
-        catalogue, allocation = self._catalogue, self._allocation
-        target = PrivacyTarget(self.epsilon, self.delta, catalogue.delta_share * self.delta)
+        catalogue, allocation, target = self._catalogue, self._allocation, self._target
         planned = []
         if self._centring == "global":
             planned.append(PlannedRelease("mean", "mean of users' mean ratings", self.mean_share))
@@ -301,30 +386,7 @@ class MatrixFactorization(Estimator, Recommender):
             return None
         return Choice(int(factors), int(sweeps), float(share))
 
-    def _choose(self, counts: Array, scale: Array, plan: Plan) -> Choice:
-        """Given, or the best according to ``forecasts``, from released values alone."""
-        fixed = self._fixed_choice()
-        if fixed is not None:
-            return fixed
-        share = self.intercept_share if self.feedback == "explicit" else 0.0
-        self.forecasts_: list[Forecast] = forecasts(
-            self.feedback,
-            counts,
-            scale,
-            plan.mu("training"),
-            float(self.gramian_share),
-            FACTORS if self.factors == "auto" else [self.factors],
-            SWEEPS if self.sweeps == "auto" else [self.sweeps],
-            INTERCEPT_SHARES if share == "auto" else [share],
-        )
-        return self.forecasts_[0].choice
-
-    def _user_step(self, data: Interactions, plan: Plan, curator: Curator) -> UserStep:
-        mean = 0.0
-        if self._centring == "global":
-            mean = release_mean(data, curator, plan.mu("mean"))
-        elif self._centring == "user" and data.rating_range is not None:
-            mean = sum(data.rating_range) / 2  # of a user without ratings
+    def _user_step(self, data: Interactions, mean: float) -> UserStep:
         explicit = self.feedback == "explicit"
         return UserStep(
             feedback=self.feedback,
@@ -342,6 +404,10 @@ class MatrixFactorization(Estimator, Recommender):
         private = math.isfinite(self.epsilon)
         bound = float(self.feature_bound) if private else 1.0
         return rng.normal(0.0, 1 / (bound * math.sqrt(factors)), (items, factors))
+
+    @property
+    def _target(self) -> PrivacyTarget:
+        return PrivacyTarget(self.epsilon, self.delta, self._catalogue.delta_share * self.delta)
 
     @property
     def _catalogue(self) -> ItemCatalogue:
@@ -373,16 +439,10 @@ class MatrixFactorization(Estimator, Recommender):
         return self.centring if self.feedback == "explicit" else "none"
 
     @property
-    def _statistics(self) -> Literal["shared", "none", "per-task"]:
-        if self.statistics is not None:
-            return self.statistics
-        return "none" if self.feedback == "implicit" and self.unobserved_weight > 0 else "shared"
-
-    @property
     def _alike(self) -> bool:
         """Whether one second moment stands for all items'."""
         private = math.isfinite(self.epsilon)
-        return private and self.solver == "ssp" and self._statistics != "per-task"
+        return private and self.solver == "ssp" and self.statistics == "shared"
 
     @property
     def _normalise(self) -> bool:
@@ -406,7 +466,8 @@ class MatrixFactorization(Estimator, Recommender):
             return float(self.exponent)
         return 1.0 if self.feedback == "explicit" else 0.0
 
-    def _label_bound(self, data: Interactions) -> float:
+    def label_bound_of(self, data: Interactions) -> float:
+        """The label bound that training on the data would use; forecasts are in units of it."""
         if self.feedback == "implicit":
             return 1.0
         if self.label_bound is not None:
@@ -428,7 +489,7 @@ class MatrixFactorization(Estimator, Recommender):
             raise DataError('the data has no ratings; train on events with feedback="implicit"')
         if math.isfinite(self.epsilon):
             self._catalogue.check(data)
-            self._label_bound(data)
+            self.label_bound_of(data)
 
     def _check_parameters(self) -> None:
         whole("steps", self.steps, at_least=1)
@@ -440,7 +501,7 @@ class MatrixFactorization(Estimator, Recommender):
         for name, choices in (
             ("feedback", ("explicit", "implicit")),
             ("solver", ("ssp", "descent")),
-            ("statistics", (None, "shared", "none", "per-task")),
+            ("statistics", ("shared", "per-task")),
             ("clip", ("user", "row")),
             ("normalise", (None, True, False)),
             ("centring", ("user", "global", "none")),
@@ -457,12 +518,6 @@ class MatrixFactorization(Estimator, Recommender):
                 number(name, getattr(self, name), at_least=0, at_most=1e100)
         for name in ("unobserved_weight", "noise_ridge"):
             number(name, getattr(self, name), at_least=0, at_most=1e100)
-        if self.statistics == "none" and not (
-            self.feedback == "implicit" and self.unobserved_weight > 0
-        ):
-            raise ParameterError(
-                'statistics="none" needs implicit feedback and an unobserved_weight above 0'
-            )
         if self.exponent is not None:
             number("exponent", self.exponent, at_least=0, at_most=2)
         for name in ("gram_share", "gramian_share", "weights_share", "mean_share", "users_share"):
@@ -472,11 +527,14 @@ class MatrixFactorization(Estimator, Recommender):
         _ = self._catalogue, self._allocation
 
     def _item_settings(self, data: Interactions, choice: Choice) -> ItemSettings:
-        label_bound = self._label_bound(data) if math.isfinite(self.epsilon) else 1.0
+        # Without privacy it is the unit of the intercepts and no bound.
+        known = self.label_bound is not None or data.rating_range is not None
+        private = math.isfinite(self.epsilon)
+        label_bound = self.label_bound_of(data) if private or known else 1.0
         bound = self.gradient_bound
         return ItemSettings(
             solver=self.solver,
-            statistics=self._statistics,
+            statistics=self.statistics,
             clip=self.clip,
             sweeps=choice.sweeps,
             normalise=self._normalise,
@@ -534,10 +592,10 @@ def _labels(
     if rating is None or intercepts is None:
         means = user_step.means(given.by_user.start, rating)
         return user_step.labels(data.by_user.start, data.by_user.rating, means)
+    intercepts = intercepts.astype(np.float64)  # differences may be too large for 32 bits
     place = match_ids(given.item_ids, data.item_ids)[given.by_user.other]
-    means = user_step.means(
-        given.by_user.start, rating - np.where(place >= 0, intercepts[place], 0)
-    )
+    offset = np.append(intercepts, 0.0)[place]  # -1, not in the catalogue, is the last
+    means = user_step.means(given.by_user.start, rating - offset)
     assert data.by_user.rating is not None
-    rating = data.by_user.rating - intercepts[data.by_user.other].astype(np.float64)
+    rating = data.by_user.rating - intercepts[data.by_user.other]
     return user_step.labels(data.by_user.start, rating, means)

@@ -43,7 +43,7 @@ class ItemSettings:
     """Parameters of ``MatrixFactorization`` as the item step uses them: defaults filled in."""
 
     solver: Literal["ssp", "descent"]
-    statistics: Literal["shared", "none", "per-task"]
+    statistics: Literal["shared", "per-task"]
     clip: Literal["user", "row"]
     sweeps: int
     normalise: bool
@@ -109,7 +109,7 @@ class ItemStep:
         if private:
             bounded = stretch_rows if settings.normalise else clip_rows
             vectors = bounded(vectors, settings.feature_bound)
-        alike = private and settings.solver == "ssp" and settings.statistics != "per-task"
+        alike = private and settings.solver == "ssp" and settings.statistics == "shared"
         gramian = None
         if settings.unobserved_weight or alike:
             gramian = self._gramian(f"sweep {sweep} gramian", vectors)
@@ -127,18 +127,14 @@ class ItemStep:
                 settings.clip,
             )
             # Unobserved pairs weigh on all users alike, so they only add to the mass.
-            mass = settings.unobserved_weight * self._users * self._scale
-            if settings.statistics == "shared":
-                mass = mass + self._sums
+            mass = self._sums + settings.unobserved_weight * self._users * self._scale
             moment = gramian / self._users
             guess = None if sweep == 1 else items  # the first items are random
-            # For ratings the regulariser, which grows with the count, stands for the scatter already, and
-            # intercepts for what all items have in common.
+            # For ratings the regulariser, which grows with the count, stands for this already.
             implicit = settings.unobserved_weight > 0
             spread = _SPREAD * self._sums * self._scale if implicit else None
-            size = self._sums if implicit else None
             return solve_moments(
-                rows, release, mass, moment, self._ridge, CpuEngine(), guess, spread, size
+                rows, release, mass, moment, self._ridge, CpuEngine(), guess, spread
             )
         penalty = Penalty(self._ridge, settings.unobserved_weight * self._scale, gramian)
         if settings.solver == "descent":
@@ -166,9 +162,10 @@ class ItemStep:
         rows = replace(self._rows, features=vectors)
         if self._label_norms is None:
             return rows
+        # In units of feature_bound, so that no product of two bounds is too large or small a number.
         with np.errstate(invalid="ignore"):
-            norms = self._label_norms * row_norms(vectors)
-        factors = scale_down(norms, self._settings.label_bound * self._settings.feature_bound)
+            norms = self._label_norms * (row_norms(vectors) / self._settings.feature_bound)
+        factors = scale_down(norms, self._settings.label_bound)
         return replace(rows, label=rows.label * factors[rows.user])
 
     def _mu(self, sweep: int, *names: str) -> float:

@@ -35,21 +35,49 @@ class Tastes:
     """What is assumed of people, whoever they are: these numbers are public and the same for everybody.
 
     Variances are in units of the squared label bound. ``intercept`` is that of the items' intercepts,
-    ``factors`` that of all factors together, of which factor k has a part proportional to
-    k^-``decay``; ``rest`` is what nobody can predict. ``start`` * ``pace``^sweeps is the part of the
-    factors that so many sweeps from a random start have not found yet.
+    ``factors`` that of all factors together, of which factor k has a part p_k proportional to
+    k^-``decay``; ``rest`` is what nobody can predict. Users' vectors have a variance proportional to
+    p_k^``along`` along it, and it stands out ``strength`` times as much as its variance says.
+    ``start`` * ``pace``^sweeps is the part of the factors that so many sweeps from a random start have
+    not found yet.
+
+    Both sets of numbers were fitted to what trainings on MovieLens-1M reached on validation data, epsilon
+    from 1 to 40, 8 to 64 factors, 1 to 8 sweeps. They only choose settings: a training on other
+    data is as private with them as with any others.
     """
 
     intercept: float
     factors: float
     decay: float
     rest: float
+    along: float
+    strength: float
     start: float
     pace: float
 
 
-RATINGS = Tastes(intercept=0.2, factors=0.3, decay=1.0, rest=0.65, start=0.8, pace=0.42)
-EVENTS = Tastes(intercept=0.0, factors=1.0, decay=1.0, rest=0.0, start=0.8, pace=0.5)
+RATINGS = Tastes(
+    intercept=0.15,
+    factors=0.25,
+    decay=1.07,
+    rest=0.62,
+    along=0.5,
+    strength=1.0,
+    start=1.8,
+    pace=0.36,
+)
+EVENTS = Tastes(
+    intercept=0.0,
+    factors=1.0,
+    decay=1.15,
+    rest=0.0,
+    along=0.27,
+    strength=16.0,
+    start=0.54,
+    pace=0.48,
+)
+# So many items, evenly by rank, stand for all.
+_ITEMS = 1000
 
 
 @dataclass(frozen=True)
@@ -87,6 +115,10 @@ def forecast(
     vector is shared by them.
     """
     tastes = RATINGS if feedback == "explicit" else EVENTS
+    if len(counts) > _ITEMS:
+        order = np.argsort(counts, kind="stable")
+        some = order[((np.arange(_ITEMS) + 0.5) * len(counts) / _ITEMS).astype(int)]
+        counts, scale = counts[some], scale[some]
     mass = scale * counts
     share = choice.intercept_share
     error = np.full(len(counts), tastes.rest)
@@ -99,11 +131,11 @@ def forecast(
     part *= tastes.factors / part.sum()
     error += part[choice.factors :].sum()
     part = part[: choice.factors]
-    along = np.sqrt(part) / np.sqrt(part).sum()
+    along = part**tastes.along / np.sum(part**tastes.along)
     # The later sweeps build on the earlier ones: their noise is averaged, half as well as it might be.
     budget = mu * mu * (1 - share) * (1 - gramian_share) / choice.sweeps * (choice.sweeps + 1) / 2
     noise = 1 / budget + np.outer(scale * mass, along)
-    left = _unknown(part, np.outer(mass**2, along), noise)
+    left = _unknown(part, tastes.strength * np.outer(mass**2, along), noise)
     found = 1 - tastes.start * tastes.pace**choice.sweeps
     error += (part - found * (part - left)).sum(axis=1)
     buckets = task_buckets(counts, BUCKETS)

@@ -1,13 +1,124 @@
 """What a recommender's training releases once, before its sweeps."""
 
+import json
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from apportion.data import Interactions
-from apportion.privacy import Curator, UserBound
-from apportion.privacy.errors import DataError
+from apportion.data.ids import match_ids, read_ids
+from apportion.privacy import Curator, Ledger, UserBound
+from apportion.privacy.checks import number
+from apportion.privacy.errors import BudgetExceededError, DataError, ParameterError
 from apportion.recommend.recommender import UserStep
+
+Array = NDArray[np.float64]
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Preparation:
+    """What was released before anything is fitted: enough for a forecast, and to go on from.
+
+    All of it may be published, at the cost in its ledger, which a training that goes on from it takes over.
+
+    Attributes
+        item_ids: of the catalogue, [items].
+        sizes: numbers of users per item, [items], or None.
+        sums: of the users' weights per item, [items].
+        users: about their number.
+        mean: that is subtracted from ratings, unless each user's own is.
+        ledger: of these releases.
+        secret_noise: whether nobody knows the noise.
+        training: what a training must have in common with this, by name.
+    """
+
+    item_ids: NDArray[Any]
+    sizes: Array | None
+    sums: Array
+    users: float
+    mean: float
+    ledger: Ledger
+    secret_noise: bool
+    training: Mapping[str, str]
+
+    def check(self, training: Mapping[str, str]) -> None:
+        """Refuse to go on with a training of another kind, before anything more is released."""
+        for name, value in training.items():
+            if self.training.get(name) != value:
+                raise ParameterError(
+                    f"the plan was made with another {name}: {self.training.get(name)}, not {value}"
+                )
+
+    def restrict(self, data: Interactions) -> Interactions:
+        """The interactions with the items of the catalogue."""
+        if (data.item_ids.dtype.kind == "O") != (self.item_ids.dtype.kind == "O"):
+            raise DataError("the plan was made for other items")
+        places = match_ids(self.item_ids, data.item_ids)
+        if (places < 0).any():
+            raise DataError("the plan was made for other items: the data does not have all of them")
+        if np.array_equal(places, np.arange(data.items)):
+            return data
+        return data.of_items(places)
+
+    def to_json(self) -> str:
+        """Everything, as JSON text."""
+        values = {
+            "format": _FORMAT,
+            "training": dict(self.training),
+            "users": self.users,
+            "mean": self.mean,
+            "secret_noise": self.secret_noise,
+            "ledger": self.ledger.to_dict(),
+            "item_ids": [
+                {"bytes": item.hex()} if isinstance(item, bytes) else item
+                for item in self.item_ids.tolist()
+            ],
+            "sizes": None if self.sizes is None else self.sizes.tolist(),
+            "sums": self.sums.tolist(),
+        }
+        return json.dumps(values, indent=1, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The inverse of ``to_json``; whatever is wrong is a ``DataError``."""
+        try:
+            values = json.loads(text)
+            if values["format"] != _FORMAT:
+                raise DataError(f"a plan of format {values['format']!r}, not {_FORMAT}")
+            ids = read_ids(
+                "item_ids",
+                [
+                    bytes.fromhex(item["bytes"]) if isinstance(item, dict) else item
+                    for item in values["item_ids"]
+                ],
+            )
+            sizes = values["sizes"]
+            return cls(
+                item_ids=ids,
+                sizes=None if sizes is None else _numbers("sizes", sizes, len(ids), at_least=1.0),
+                sums=_numbers("sums", values["sums"], len(ids)),
+                users=number("users", values["users"], at_least=1, at_most=1e15),
+                mean=number("mean", values["mean"], at_least=-1e300, at_most=1e300),
+                ledger=Ledger.from_dict(values["ledger"]),
+                secret_noise=values["secret_noise"] is True,
+                training={str(name): str(value) for name, value in values["training"].items()},
+            )
+        except (ParameterError, BudgetExceededError) as error:
+            raise DataError(f"not a plan: {error}") from None
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            raise DataError(f"not a plan ({type(error).__name__})") from None
+
+
+def _numbers(name: str, values: Any, length: int, at_least: float = -1e300) -> Array:
+    if not isinstance(values, list) or len(values) != length:
+        raise DataError(f"not a plan: {name} must be {length} numbers")
+    return np.array([number(name, value, at_least=at_least, at_most=1e300) for value in values])
 
 
 def release_mean(data: Interactions, curator: Curator, mu: float) -> float:

@@ -191,10 +191,12 @@ class Recommender:
         scores = rows.mean[user]
         factors, intercepts = self._factors, self._intercepts
         step = max(1, _BLOCK_BYTES // (16 * factors.shape[1]))
-        for first in range(0, len(user), step):
-            block = slice(first, first + step)
-            product = np.einsum("ij,ij->i", vectors[user[block]], factors[item[block]])
-            scores[block] += np.where(item[block] >= 0, product + intercepts[item[block]], 0.0)
+        known = np.flatnonzero(item >= 0)
+        for first in range(0, len(known), step):
+            row = known[first : first + step]
+            place = item[row]
+            product = np.einsum("ij,ij->i", vectors[user[row]], factors[place])
+            scores[row] += product + intercepts[place]
         return self._ratings(scores)
 
     def recommend_many(
@@ -367,7 +369,7 @@ class Recommender:
 
     def _offsets(self, places: Integers) -> Array:
         """The intercepts of items at these places, 0 for those that the model does not know, [rows]."""
-        return np.where(places >= 0, self._intercepts[places], 0.0)
+        return np.append(self._intercepts, 0.0)[places]  # -1, not known, is the last
 
     def _fold_in(self, rows: "_Rows") -> Array:
         """The users' vectors, [users, factors]."""

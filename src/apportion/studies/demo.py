@@ -55,6 +55,7 @@ def run(
             feature_bound=0.5,
             label_bound=2.0,
             gradient_bound=0.5,
+            intercept_share=0.0,
             regularization=0.05,
             user_regularization=0.05,
         ).fit(train)

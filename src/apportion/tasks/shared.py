@@ -95,17 +95,16 @@ def solve_moments(
     engine: Engine,
     guess: Array | None = None,
     spread: Array | None = None,
-    size: Array | None = None,
 ) -> Array:
     """Sum and release b, and solve with A_i = mass_i * second_moment; the models, [tasks, d].
 
     Everything but b is released or public already: ``mass`` [tasks], about the sum of the weights of
     each task, ``second_moment`` [d, d], positive semi-definite, ``ridge`` [tasks], ``guess`` [tasks, d],
-    models from an earlier release, if there are any, ``spread`` and ``size`` [tasks], see ``shrink``.
+    models from an earlier release, if there are any, and ``spread`` [tasks], see ``shrink``.
     """
     (b,) = release.feed(0, engine.moments(rows))
     noise = release.records[0].noise_scale
-    return shrink(b, noise, mass, second_moment, ridge, guess, spread, size)
+    return shrink(b, noise, mass, second_moment, ridge, guess, spread)
 
 
 def shrink(
@@ -116,7 +115,6 @@ def shrink(
     ridge: Array,
     guess: Array | None = None,
     spread: Array | None = None,
-    size: Array | None = None,
 ) -> Array:
     """The most likely models given b_i = (mass_i C + ridge_i I) theta_i + noise, [tasks, d].
 
@@ -129,10 +127,9 @@ def shrink(
     A coordinate in which nothing can be told from noise is suppressed, in all tasks; the others are
     hardly touched where a task is large, and shrunk where it is small. Nothing needs to be tuned.
 
-    What may be expected of b already is taken off first, and added again in the end: a times a ``guess``,
-    and what b would be if all tasks were alike, in proportion to their ``size`` [tasks]. Each counts by
-    its regression coefficient rho_k, between 0 and 1. So the noise of one release is averaged with that of
-    those before, and small tasks are shrunk towards what is common to all and not towards zero.
+    With a ``guess``, theta_k is taken to be normal around rho_k times it instead, rho_k (between 0 and 1)
+    being the regression of b on a times the guess: so the noise of one release is averaged with
+    that of those before.
 
     ``spread`` [tasks] is for the other noise: b_i is a sum over some users and not over all. Coordinate
     k of task i then has a variance of noise^2 + spread_i c_k, and what is noisier counts less.
@@ -148,14 +145,14 @@ def shrink(
     # What is noisier says less about rho and tau; relative to the noisiest, so that zero is no trouble.
     weight = np.ones_like(a) if (variance == 0).any() else variance.max() / variance
     rotated = b @ basis
-    expected = np.zeros_like(b)
-    if size is not None and size.sum() > 0:
-        alike = np.outer(size / size.sum(), rotated.sum(axis=0))
-        expected = _regress(rotated, alike, weight)
+    centre = np.zeros_like(b)
     if guess is not None:
-        expected = expected + _regress(rotated - expected, a * (guess @ basis) - expected, weight)
-    centre = np.divide(expected, a, out=np.zeros_like(b), where=a > 0)
-    rotated = rotated - a * centre
+        centre = guess @ basis
+        scale = np.sum(weight * (a * centre) ** 2, axis=0)
+        agreement = np.sum(weight * a * centre * rotated, axis=0)
+        rho = np.divide(agreement, scale, out=np.zeros_like(scale), where=scale > 0)
+        centre = np.clip(rho, 0.0, 1.0) * centre
+        rotated = rotated - a * centre
     total = np.sum(weight * rotated**2, axis=0)
     # Never quite zero: a thousandth of what is there is kept as signal.
     signal = np.maximum(total - np.sum(weight * variance, axis=0), 1e-3 * total)
@@ -166,11 +163,3 @@ def shrink(
         divisor = a**2 + penalty
         filtered = np.divide(a, divisor, out=np.zeros_like(a), where=divisor > 0)
     return np.asarray((centre + filtered * rotated) @ basis.T)
-
-
-def _regress(b: Array, predictor: Array, weight: Array) -> Array:
-    """The predictor times its regression coefficient for each column, between 0 and 1, [tasks, d]."""
-    scale = np.sum(weight * predictor**2, axis=0)
-    agreement = np.sum(weight * predictor * b, axis=0)
-    rho = np.divide(agreement, scale, out=np.zeros_like(scale), where=scale > 0)
-    return np.asarray(np.clip(rho, 0.0, 1.0) * predictor)

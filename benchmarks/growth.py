@@ -1,0 +1,52 @@
+"""Time per private sweep against the number of rows, on simulated events; draws growth.svg.
+
+python -m benchmarks.growth [millions of rows ...]
+
+Users and items grow with the rows (73 rows a user, 500 an item), 64 factors, one second moment for all items.
+Least of two sweeps each. A straight line of slope one in the picture is time in proportion to the rows.
+"""
+
+import sys
+import time
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import apportion as ap
+
+MILLIONS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)
+FACTORS = 64
+
+
+def sweep(rows: int) -> float:
+    data = ap.simulate_interactions(
+        users=rows // 73, items=rows // 500, rows=rows, rating_range=None, popular_tenth=0.86
+    )
+    stamps: list[float] = []
+    model = ap.MatrixFactorization(
+        FACTORS, 3, "implicit", epsilon=1.0, statistics="shared", noise_seed=0
+    )
+    model.fit(data, on_sweep=lambda *_: stamps.append(time.perf_counter()))
+    return float(np.diff(stamps).min())
+
+
+def main(millions: list[float]) -> None:
+    sweep(100_000)  # compiles
+    seconds = []
+    for million in millions:
+        seconds.append(sweep(int(million * 1e6)))
+        per_million = seconds[-1] / million
+        print(f"{million:g} M rows: {seconds[-1]:.2f} s, {per_million:.3f} s a million", flush=True)
+    figure, axes = plt.subplots(figsize=(6, 4))
+    axes.loglog(millions, seconds, "o-", color="#2a7f62", label="a private sweep, 64 factors")
+    line = seconds[0] / millions[0]
+    axes.loglog(millions, [line * million for million in millions], ":", color="grey")
+    axes.set_xlabel("million rows (dotted: in proportion)")
+    axes.set_ylabel("seconds")
+    axes.legend(frameon=False)
+    figure.tight_layout()
+    figure.savefig("growth.svg")
+
+
+if __name__ == "__main__":
+    main([float(word) for word in sys.argv[1:]] or list(MILLIONS))

@@ -1,0 +1,84 @@
+"""``apportion bench``: how fast a private sweep is on this machine."""
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from apportion.data.simulate import SHAPES
+
+if TYPE_CHECKING:
+    from apportion.studies.speed import Speed
+
+
+def bench(
+    like: Annotated[
+        str, typer.Option(help=f"Shape of the simulated events: {', '.join(SHAPES)}.")
+    ] = "ml-20m",
+    factors: Annotated[int, typer.Option(min=1, help="Length of the vectors.")] = 64,
+    against: Annotated[
+        str | None, typer.Option(metavar="implicit", help="A library to compare with.")
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="How often each is timed.")] = 3,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Time private sweeps on this machine, and those of a library without privacy beside them.
+
+    A sweep solves all users and all items once. Ours and the peer's take turns in the same process, with
+    the same number of threads; the least time of all rounds counts. Compare ratios: seconds depend on the
+    machine and on what else it does.
+
+    [bold]Examples[/bold]
+
+      apportion bench --like ml-1m --factors 32
+
+      apportion bench --like ml-20m --factors 64 --against implicit --json
+    """
+    console = Console(stderr=as_json)
+    with console.status("starting ...") as status:
+        from apportion.studies import speed
+
+        found = speed.run(
+            like, factors, against, rounds, on_step=lambda what: status.update(f"{what} ...")
+        )
+    if as_json:
+        typer.echo(json.dumps(found.to_dict()))
+        return
+    console.print(_table(found))
+    machine = found.machine
+    console.print(
+        f"{machine.threads} threads; sgemm {machine.sgemm_gflops:.0f} GFLOP/s, "
+        f"copies {machine.copy_gb_per_second:.0f} GB/s",
+        highlight=False,
+    )
+
+
+_NAMES = {
+    "per_task": "private, a matrix for every item",
+    "shared": "private, one matrix for all items",
+    "exact": "not private: implicit, exact",
+    "cg": "not private: implicit, conjugate gradient",
+}
+
+
+def _table(found: "Speed") -> Table:
+    title = (
+        f"{found.users:,} users x {found.items:,} items, {found.rows:,} events, "
+        f"{found.factors} factors"
+    )
+    table = Table(title=title, title_justify="left")
+    table.add_column("a sweep")
+    for name in ("seconds", "x exact", "x CG", "of sgemm"):
+        table.add_column(name, justify="right")
+    for name, seconds in found.seconds.items():
+        ratios = [found.ratios.get(f"{name}_vs_{peer}") for peer in ("exact", "cg")]
+        share = found.sgemm_share.get(name)
+        table.add_row(
+            _NAMES[name],
+            f"{seconds:.3f}",
+            *("" if ratio is None else f"{ratio:.2f}" for ratio in ratios),
+            "" if share is None else f"{share:.0%}",
+        )
+    return table

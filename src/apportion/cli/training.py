@@ -1,0 +1,328 @@
+"""What ``apportion fit`` and ``apportion plan`` have in common: which data, and which training."""
+
+import math
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from apportion.cli.reading import DATA_PANEL, Source, read_title_file
+
+if TYPE_CHECKING:
+    from apportion.allocation import Allocation
+    from apportion.data import Interactions
+    from apportion.recommend.catalogue import ItemCatalogue
+    from apportion.recommend.factorization import MatrixFactorization
+
+_ITEMS_PANEL, _PRIVACY_PANEL, _MODEL_PANEL = "Items", "Privacy", "Model"
+
+
+class Outside(StrEnum):
+    """What to do with ratings outside their range."""
+
+    error = "error"
+    clip = "clip"
+
+
+class AllocationName(StrEnum):
+    """How a user's budget is split among its items."""
+
+    adaptive = "adaptive"
+    uniform = "uniform"
+    uniform_sampling = "uniform-sampling"
+    tail_sampling = "tail-sampling"
+
+
+class Statistics(StrEnum):
+    """What of the users' vectors items have for themselves."""
+
+    shared = "shared"
+    per_task = "per-task"
+
+
+class Solver(StrEnum):
+    """How items are fitted."""
+
+    ssp = "ssp"
+    descent = "descent"
+
+
+Data = Annotated[
+    Path, typer.Argument(metavar="DATA", help="CSV or Parquet file, folder of Parquet, archive.")
+]
+Implicit = Annotated[
+    bool,
+    typer.Option(
+        "--implicit", help="Rows are events: ratings do not count.", rich_help_panel=DATA_PANEL
+    ),
+]
+RatingRange = Annotated[
+    tuple[float, float] | None,
+    typer.Option(
+        metavar="LOW HIGH",
+        help="Smallest and largest possible rating; public.",
+        rich_help_panel=DATA_PANEL,
+    ),
+]
+OutsideRange = Annotated[
+    Outside, typer.Option(help="Ratings outside that range.", rich_help_panel=DATA_PANEL)
+]
+Items = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE|public|private",
+        help="Which items exist. FILE: a public list, one id a line, or a column item. public: the "
+        "ids in the data are no secret. private: choose those that pass a noisy threshold.",
+        rich_help_panel=_ITEMS_PANEL,
+    ),
+]
+TopShare = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SHARE",
+        help="Keep this share of a public list: the most frequent, by private counts.",
+        rich_help_panel=_ITEMS_PANEL,
+    ),
+]
+Titles = Annotated[
+    Path | None,
+    typer.Option(
+        help="File with columns item and title, to be saved with the model.",
+        rich_help_panel=_ITEMS_PANEL,
+    ),
+]
+Epsilon = Annotated[
+    float | None,
+    typer.Option(show_default="1", help="Privacy budget.", rich_help_panel=_PRIVACY_PANEL),
+]
+Delta = Annotated[
+    float,
+    typer.Option(help="Probability that the guarantee may fail.", rich_help_panel=_PRIVACY_PANEL),
+]
+NotPrivate = Annotated[
+    bool,
+    typer.Option(
+        "--not-private",
+        help="No noise and no guarantee, to compare with.",
+        rich_help_panel=_PRIVACY_PANEL,
+    ),
+]
+Factors = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        show_default="chosen after the counts",
+        help="Length of the vectors.",
+        rich_help_panel=_MODEL_PANEL,
+    ),
+]
+Sweeps = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        show_default="chosen after the counts",
+        help="How often users and items take turns.",
+        rich_help_panel=_MODEL_PANEL,
+    ),
+]
+InterceptShare = Annotated[
+    float | None,
+    typer.Option(
+        show_default="chosen after the counts",
+        help="Of ratings: the budget for items' intercepts, against that of sweeps; 0 for none.",
+        rich_help_panel=_MODEL_PANEL,
+    ),
+]
+Split = Annotated[
+    AllocationName,
+    typer.Option(
+        "--allocation", help="How users split their budget.", rich_help_panel=_MODEL_PANEL
+    ),
+]
+WeightExponent = Annotated[
+    float | None,
+    typer.Option(
+        show_default="0.25, events 0.1",
+        help="Of adaptive: 0 is uniform, 1 favours rare items most.",
+        rich_help_panel=_MODEL_PANEL,
+    ),
+]
+SampledItems = Annotated[
+    int | None,
+    typer.Option(
+        "--k", min=1, help="Items a user, for the samplings.", rich_help_panel=_MODEL_PANEL
+    ),
+]
+SolverName = Annotated[
+    Solver,
+    typer.Option(
+        help="ssp: noisy statistics; descent: noisy gradients.", rich_help_panel=_MODEL_PANEL
+    ),
+]
+StatisticsName = Annotated[
+    Statistics,
+    typer.Option(
+        help="Of ssp. shared: one second moment for all items; per-task: one each, as in the paper.",
+        rich_help_panel=_MODEL_PANEL,
+    ),
+]
+Regularization = Annotated[
+    float | None, typer.Option(help="Penalty.", rich_help_panel=_MODEL_PANEL)
+]
+UnobservedWeight = Annotated[
+    float | None, typer.Option(help="Weight of what is no event.", rich_help_panel=_MODEL_PANEL)
+]
+FeatureBound = Annotated[
+    float | None,
+    typer.Option(help="Largest norm of a user's vector.", rich_help_panel=_MODEL_PANEL),
+]
+
+
+@dataclass(frozen=True)
+class Training:
+    """Which data and which training the options ask for; what does not go together is refused."""
+
+    source: Source
+    items: str | None
+    top_share: float | None
+    rating_range: tuple[float, float] | None
+    outside: Outside
+    epsilon: float
+    delta: float
+    allocation: "Allocation | None"
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        not_private = math.isinf(self.epsilon)
+        _check_range(self.source, self.rating_range, not_private)
+        _check_items(self.source, self.items, self.top_share, not_private)
+
+    def model(self) -> "MatrixFactorization":
+        """Not trained yet."""
+        # Imported here so that `apportion --help` answers at once.
+        from apportion.recommend.factorization import MatrixFactorization
+
+        return MatrixFactorization(
+            feedback="implicit" if self.source.implicit else "explicit",
+            epsilon=self.epsilon,
+            delta=self.delta,
+            allocation=self.allocation,
+            catalogue=_catalogue(self.items, self.top_share),
+            **{name: value for name, value in self.parameters.items() if value is not None},
+        )
+
+    def read(self) -> "Interactions":
+        """The data."""
+        catalogue: Path | str | None = None if self.items in (None, "private") else self.items
+        if catalogue not in (None, "public"):
+            catalogue = Path(catalogue)
+        return self.source.read(
+            items=catalogue, rating_range=self.rating_range, outside=self.outside.value
+        )
+
+    def titles(self, path: Path | None, data: "Interactions") -> dict[Any, str] | None:
+        """{id: title}, read before training so that a bad file costs no budget."""
+        from apportion.data.datasets import find_data_set, read_titles
+
+        source = self.source
+        if path is not None:
+            return read_title_file(path, data.item_ids)
+        if source.data_set is None or find_data_set(source.data_set.value).titles is None:
+            return None
+        frame = read_titles(source.data_set.value, source.path)
+        titles = frame["title"].fill_null("").to_list()
+        return dict(zip(frame["item"].to_list(), titles, strict=True))
+
+
+def find_source(
+    data: Path,
+    data_set: Any,
+    columns: tuple[str | None, str | None, str | None],
+    implicit: bool,
+    positives: float | None,
+) -> Source:
+    """Where rows are read from; ``columns`` are those of user, item and rating."""
+    if implicit and positives is not None:
+        raise typer.BadParameter("needs ratings; leave out --implicit", param_hint="'--positives'")
+    events = implicit or positives is not None
+    return Source(data, data_set, *columns, implicit=events, positives=positives)
+
+
+def _check_range(
+    source: Source, rating_range: tuple[float, float] | None, not_private: bool
+) -> None:
+    if source.data_set is not None:
+        from apportion.data.datasets import find_data_set
+
+        if rating_range is not None:
+            raise typer.BadParameter(
+                "a data set knows its own range", param_hint="'--rating-range'"
+            )
+        rating_range = find_data_set(source.data_set.value).rating_range
+        if rating_range is None and not source.implicit:
+            raise typer.BadParameter(
+                f"{source.data_set.value} has no ratings: add --implicit", param_hint="'--data-set'"
+            )
+    elif rating_range is None and not source.implicit and not not_private:
+        raise typer.BadParameter(
+            "give the smallest and largest possible rating, as in --rating-range 1 5; it must not "
+            "come from the data. For events without ratings: --implicit",
+            param_hint="'--rating-range'",
+        )
+
+
+def _check_items(
+    source: Source, items: str | None, top_share: float | None, not_private: bool
+) -> None:
+    if top_share is not None and items == "private":
+        raise typer.BadParameter(
+            "needs a public list of items, to keep a share of it", param_hint="'--top-share'"
+        )
+    if source.data_set is not None:
+        if items not in (None, "public", "private"):
+            raise typer.BadParameter("a data set has its own list", param_hint="'--items'")
+    elif items is None and not not_private:
+        raise typer.BadParameter(
+            "which items exist can give a user away. Give a FILE with the public list; or public, if "
+            "the ids in the data are no secret; or private, to choose items privately",
+            param_hint="'--items'",
+        )
+
+
+def find_allocation(
+    name: AllocationName, weight_exponent: float | None, k: int | None
+) -> "Allocation | None":
+    """The allocation of these options; None for the model's own choice."""
+    from apportion.allocation import AdaptiveWeights, TailSampling, UniformSampling, UniformWeights
+
+    samples = name in (AllocationName.uniform_sampling, AllocationName.tail_sampling)
+    if samples and k is None:
+        raise typer.BadParameter(
+            f"{name.value} needs --k, the number of items that count for a user",
+            param_hint="'--allocation'",
+        )
+    if k is not None and not samples:
+        raise typer.BadParameter(
+            "goes with --allocation uniform-sampling or tail-sampling only", param_hint="'--k'"
+        )
+    if weight_exponent is not None and name is not AllocationName.adaptive:
+        raise typer.BadParameter(
+            "goes with --allocation adaptive only", param_hint="'--weight-exponent'"
+        )
+    if k is not None:
+        return TailSampling(k) if name is AllocationName.tail_sampling else UniformSampling(k)
+    if name is AllocationName.uniform:
+        return UniformWeights()
+    if weight_exponent is None:
+        return None
+    return AdaptiveWeights(exponent=weight_exponent)
+
+
+def _catalogue(items: str | None, top_share: float | None) -> "str | ItemCatalogue":
+    from apportion.recommend.catalogue import MostFrequent
+
+    if top_share is not None:
+        return MostFrequent(top_share)
+    return "private" if items == "private" else "public"

@@ -1,0 +1,203 @@
+"""How long a sweep takes, beside the same of a library without privacy, in the same process."""
+
+import math
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numba import get_num_threads
+from threadpoolctl import threadpool_limits
+
+from apportion.data import Interactions, simulate_interactions
+from apportion.data.simulate import SHAPES
+from apportion.privacy.errors import ParameterError
+from apportion.recommend import MatrixFactorization
+from apportion.version import __version__
+
+OURS = {"per_task": "per-task", "shared": "shared"}
+PEERS = {"exact": False, "cg": True}
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the machine can do, measured in the same run."""
+
+    processor: str
+    threads: int
+    sgemm_gflops: float
+    copy_gb_per_second: float
+
+
+@dataclass(frozen=True)
+class Speed:
+    """The least seconds per sweep (users and items once) that were seen, of ours and of the peer.
+
+    Attributes
+        like, factors, users, items, rows: what was trained on.
+        seconds: by name: ``per_task`` and ``shared`` are ours, ``exact`` and ``cg`` the peer's.
+        ratios: ours over the peer's, ``per_task_vs_exact`` and so on.
+        sgemm_share: of the machine's sgemm, by name: arithmetic of ours at that speed would take this
+            portion of the time.
+        machine: see there.
+    """
+
+    like: str
+    factors: int
+    users: int
+    items: int
+    rows: int
+    seconds: dict[str, float]
+    ratios: dict[str, float]
+    sgemm_share: dict[str, float]
+    machine: Machine
+    version: str = field(default=__version__)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+def run(
+    like: str = "ml-20m",
+    factors: int = 64,
+    against: str | None = "implicit",
+    rounds: int = 3,
+    on_step: Callable[[str], object] | None = None,
+) -> Speed:
+    """Time sweeps on simulated events of a data set's shape, ours and the peer's in turn.
+
+    ``on_step`` is told what comes next. All use the same number of threads, those of numba.
+    """
+    if like not in SHAPES:
+        raise ParameterError(f"like must be one of {', '.join(SHAPES)}, got {like!r}")
+    say = on_step or _quiet
+    say("simulating")
+    data = simulate_interactions(**SHAPES[like])
+    data = Interactions(data.user_of_row, data.by_user.other, items=data.items)  # events alone
+    jobs: dict[str, Callable[[], list[float]]] = {
+        name: partial(_ours, data, factors, statistics) for name, statistics in OURS.items()
+    }
+    if against is not None:
+        jobs |= _peer_jobs(against, data, factors)
+    say("compiling")
+    small = data.take(np.arange(len(data.by_user.other)) < 5000)
+    for statistics in OURS.values():
+        _ours(small, factors, statistics)
+    seconds = dict.fromkeys(jobs, math.inf)
+    for turn in range(rounds):
+        for name, job in jobs.items():
+            say(f"round {turn + 1} of {rounds}: {name}")
+            seconds[name] = min(seconds[name], *job())
+    say("machine")
+    machine = measure_machine()
+    shape = data.users, data.items, len(data.by_user.other)
+    return Speed(
+        like,
+        factors,
+        *shape,
+        seconds=seconds,
+        ratios={
+            f"{ours}_vs_{peer}": seconds[ours] / seconds[peer]
+            for ours in OURS
+            for peer in PEERS
+            if peer in seconds
+        },
+        sgemm_share={
+            name: arithmetic(*shape, factors, name) / 1e9 / seconds[name] / machine.sgemm_gflops
+            for name in OURS
+        },
+        machine=machine,
+    )
+
+
+def arithmetic(users: int, items: int, rows: int, factors: int, name: str) -> float:
+    """Operations of a sweep that nobody can leave out: symmetric matrices, their Cholesky factors, b."""
+    d = float(factors)
+    user_step = rows * d * (d + 1) + users * d**3 / 3 + 2 * rows * d
+    item_step = 2 * rows * d
+    if name == "per_task":
+        item_step += rows * d * (d + 1) + items * d**3 / 3
+    return user_step + item_step
+
+
+def measure_machine(size: int = 2048, megabytes: int = 256) -> Machine:
+    """Single-precision products of matrices and copies of memory on all threads, best of some."""
+    rng = np.random.default_rng(0)
+    one, other = (rng.random((size, size), dtype=np.float32) for _ in range(2))
+    out = np.empty_like(one)
+    source = np.ones(megabytes * 2**17)
+    target = np.zeros_like(source)
+    products = _best(lambda: np.dot(one, other, out=out))
+    copies = _best(lambda: np.copyto(target, source))
+    return Machine(
+        platform.processor() or platform.machine(),
+        get_num_threads(),
+        2 * size**3 / products / 1e9,
+        2 * source.nbytes / copies / 1e9,
+    )
+
+
+def _best(job: Callable[[], object], repeat: int = 5) -> float:
+    times = []
+    for _ in range(repeat):
+        start = time.perf_counter()
+        job()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def _ours(data: Interactions, factors: int, statistics: Any) -> list[float]:
+    """Seconds of the sweeps after the first, which finds cold memory."""
+    stamps: list[float] = []
+    MatrixFactorization(
+        factors, 3, "implicit", epsilon=1.0, statistics=statistics, noise_seed=0
+    ).fit(data, on_sweep=lambda *_: stamps.append(time.perf_counter()))
+    return np.diff(stamps).tolist()
+
+
+def _peer_jobs(
+    against: str, data: Interactions, factors: int
+) -> dict[str, Callable[[], list[float]]]:
+    if against != "implicit":
+        raise ParameterError(f"the peer must be implicit, got {against!r}")
+    try:
+        from implicit.cpu.als import AlternatingLeastSquares
+    except ImportError:
+        raise ParameterError("this needs the library implicit; run: pip install implicit") from None
+    import scipy.sparse as sp
+
+    rows = data.by_user
+    events = sp.csr_matrix(
+        (np.ones(len(rows.other), np.float32), rows.other, rows.start),
+        shape=(data.users, data.items),
+    )
+
+    def sweeps(use_cg: bool) -> list[float]:
+        # BLAS with one thread, as its documentation asks.
+        with threadpool_limits(1, "blas"):
+            times: list[float] = []
+            peer = AlternatingLeastSquares(
+                factors,
+                regularization=1.0,
+                alpha=1.0,
+                iterations=3,
+                use_cg=use_cg,
+                num_threads=get_num_threads(),
+                random_state=0,
+            )
+            peer.fit(
+                events,
+                show_progress=False,
+                callback=lambda _, seconds, *__: times.append(seconds),
+            )
+        return times[1:]
+
+    return {name: partial(sweeps, use_cg) for name, use_cg in PEERS.items()}
+
+
+def _quiet(what: str) -> None:
+    del what

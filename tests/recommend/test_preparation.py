@@ -1,0 +1,208 @@
+"""What is released before the sweeps: kept, written, read, and gone on from."""
+
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import apportion as ap
+from apportion.privacy import Ledger
+from apportion.recommend.preparation import Preparation
+
+DATA = ap.simulate_interactions(users=400, items=30, rows=6000)
+
+
+def model(**settings: Any) -> ap.MatrixFactorization:
+    return ap.MatrixFactorization(**{"epsilon": 5.0, "noise_seed": 1, **settings})
+
+
+def same(one: Preparation, other: Preparation) -> bool:
+    return (
+        np.array_equal(one.item_ids, other.item_ids)
+        and one.item_ids.dtype == other.item_ids.dtype
+        and np.array_equal(one.sums, other.sums)
+        and ((one.sizes is None) == (other.sizes is None))
+        and (one.sizes is None or other.sizes is None or np.array_equal(one.sizes, other.sizes))
+        and (one.users, one.mean, one.secret_noise) == (other.users, other.mean, other.secret_noise)
+        and dict(one.training) == dict(other.training)
+        and one.ledger.to_dict() == other.ledger.to_dict()
+    )
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"feedback": "implicit"},
+        {"centring": "global"},
+        {"catalogue": "private", "epsilon": 50.0},
+        {"catalogue": ap.MostFrequent(0.5)},
+        {"allocation": ap.UniformSampling(5)},
+        {"statistics": "per-task", "factors": 3, "sweeps": 2},
+    ],
+    ids=str,
+)
+def test_going_on_gives_the_same_as_all_at_once(settings: dict[str, Any]) -> None:
+    preparation = model(**settings).prepare(DATA)
+    copy = Preparation.from_json(preparation.to_json())
+    assert same(preparation, copy)
+    at_once = model(**settings).fit(DATA)
+    went_on = model(**settings).fit(DATA, preparation=copy)
+    np.testing.assert_array_equal(went_on.items, at_once.items)
+    np.testing.assert_array_equal(went_on.item_ids, at_once.item_ids)
+    assert went_on.privacy.to_json() == at_once.privacy.to_json()
+    assert went_on.privacy.ledger.mu == pytest.approx(at_once.privacy.ledger.target.mu)
+
+
+def test_a_preparation_costs_its_part_and_no_more() -> None:
+    preparation = model().prepare(DATA)
+    assert [record.name for record in preparation.ledger] == ["counts", "weights", "users"]
+    shares = [(record.mu / preparation.ledger.target.mu) ** 2 for record in preparation.ledger]
+    assert shares == pytest.approx([0.1, 0.02, 0.005])
+
+
+def test_forecasts_are_free_and_the_first_is_taken() -> None:
+    planned = model()
+    preparation = planned.prepare(DATA)
+    found = planned.forecasts(preparation)
+    assert [record.name for record in preparation.ledger] == ["counts", "weights", "users"]
+    assert [one.error for one in found] == sorted(one.error for one in found)
+    trained = model().fit(DATA, preparation=preparation)
+    assert trained.forecasts_ == found
+    assert trained.items.shape[1] == found[0].choice.factors
+    inputs = trained.privacy.public_inputs
+    assert (inputs["factors"], inputs["sweeps"]) == (
+        found[0].choice.factors,
+        found[0].choice.sweeps,
+    )
+
+
+def test_what_is_given_is_not_chosen() -> None:
+    planned = model(sweeps=2, intercept_share=0.25)
+    choices = [one.choice for one in planned.forecasts(planned.prepare(DATA))]
+    assert {(choice.sweeps, choice.intercept_share) for choice in choices} == {(2, 0.25)}
+    assert len({choice.factors for choice in choices}) > 1
+
+
+def test_noise_that_is_no_secret_stays_so() -> None:
+    preparation = model(noise_seed=3).prepare(DATA)
+    trained = model(noise_seed=None).fit(DATA, preparation=preparation)
+    assert not trained.privacy.private
+    secret = model(noise_seed=None).prepare(DATA)
+    assert model(noise_seed=None).fit(DATA, preparation=secret).privacy.private
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"epsilon": 6.0},
+        {"delta": 1e-6},
+        {"feedback": "implicit"},
+        {"allocation": ap.AdaptiveWeights(0.5)},
+        {"catalogue": ap.MostFrequent(0.5)},
+        {"centring": "global"},
+        {"solver": "descent"},
+        {"statistics": "per-task"},
+    ],
+    ids=str,
+)
+def test_another_training_is_refused(settings: dict[str, Any]) -> None:
+    preparation = model().prepare(DATA)
+    [name] = settings
+    with pytest.raises(ap.ParameterError, match=f"made with another {name}"):
+        model(**settings).fit(DATA, preparation=preparation)
+
+
+def test_other_items_are_refused() -> None:
+    preparation = model().prepare(DATA)
+    fewer = DATA.of_items(np.arange(20))
+    with pytest.raises(ap.DataError, match="other items"):
+        model().fit(fewer, preparation=preparation)
+    rows = (DATA.user_of_row, [f"item {item}" for item in DATA.by_user.other])
+    named = ap.Interactions(*rows, DATA.by_user.rating, rating_range=(1, 5), items="public")
+    with pytest.raises(ap.DataError, match="other items"):
+        model().fit(named, preparation=preparation)
+
+
+def test_a_ledger_cannot_be_taken_over_twice() -> None:
+    preparation = model().prepare(DATA)
+    spent = preparation.ledger.copy()
+    spent.append(*[replace(record, name=f"other {record.name}") for record in preparation.ledger])
+    with pytest.raises(ap.ParameterError, match="already"):
+        spent.append(*preparation.ledger)
+    # Whatever a ledger has in it counts; where too little is left nothing more is released.
+    with pytest.raises(ap.ParameterError, match="spent more"):
+        model().fit(DATA, preparation=replace(preparation, ledger=spent))
+    with pytest.raises(ap.ParameterError, match="spent more"):
+        model(weights_share=0.01).fit(DATA, preparation=preparation)
+    assert len(preparation.ledger) == 3
+
+
+def test_without_privacy_there_is_nothing_to_prepare() -> None:
+    with pytest.raises(ap.ParameterError, match="nothing to prepare"):
+        model(epsilon=math.inf).prepare(DATA)
+
+
+@pytest.mark.parametrize("ids", [["a", "b\ud800", "ü"], [b"\xff", b"", b"a"], [2**63, 1, 2]])
+def test_ids_of_every_kind_are_written(ids: list[Any]) -> None:
+    preparation = replace(
+        model().prepare(DATA),
+        item_ids=ap.Interactions([1, 2, 3], ids, items="public").item_ids,
+        sizes=np.ones(3),
+        sums=np.ones(3),
+    )
+    assert same(preparation, Preparation.from_json(preparation.to_json()))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": 2},
+        {"sums": [1.0]},
+        {"sums": "abc"},
+        {"sums": [math.nan] * 30},
+        {"sizes": [0.0] * 30},
+        {"sizes": [None] * 30},
+        {"users": -1},
+        {"users": "many"},
+        {"mean": None},
+        {"ledger": {}},
+        {"ledger": {"target": {"epsilon": 1, "delta": 1e-5, "selection_delta": 0}, "records": [1]}},
+        {"item_ids": [1.5]},
+        {"item_ids": [{"bytes": "xy"}]},
+        {"training": [1]},
+    ],
+    ids=str,
+)
+def test_files_that_are_no_plan(change: dict[str, Any]) -> None:
+    text = model().prepare(DATA).to_json()
+    Preparation.from_json(text)
+    values = {**json.loads(text), **change}
+    with pytest.raises(ap.DataError):
+        Preparation.from_json(json.dumps(values))
+    for name in values:
+        with pytest.raises(ap.DataError):
+            Preparation.from_json(json.dumps({n: v for n, v in values.items() if n != name}))
+    for other in ("", "[]", "{", "[" * 100_000, "null"):
+        with pytest.raises(ap.DataError):
+            Preparation.from_json(other)
+
+
+def test_a_ledger_that_passes_its_target_is_no_plan() -> None:
+    values = json.loads(model().prepare(DATA).to_json())
+    for record in values["ledger"]["records"]:
+        record["noise_scale"] /= 100
+    with pytest.raises(ap.DataError, match="refused"):
+        Preparation.from_json(json.dumps(values))
+
+
+def test_a_copy_of_a_ledger_is_its_own() -> None:
+    ledger = model().prepare(DATA).ledger
+    copy = ledger.copy()
+    assert isinstance(copy, Ledger)
+    assert copy.to_dict() == ledger.to_dict()
+    copy.append(replace(next(iter(copy)), name="another"))
+    assert len(copy) == len(ledger) + 1

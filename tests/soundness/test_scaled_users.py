@@ -1,0 +1,358 @@
+"""Users who are scaled down as a whole: the items' intercepts, and right-hand sides with ``clip="user"``.
+
+Nobody passes the recorded sensitivity, whatever its ratings are; who tries to, reaches it. Settings chosen
+by a forecast are a function of released values. Faults are planted, each of which must be noticed.
+"""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import apportion as ap
+from apportion.engine import CpuEngine
+from apportion.privacy import NoiseSource, UserWeights, bounds
+from apportion.recommend import factorization, intercepts, item_step
+from apportion.recommend.planner import forecasts
+from apportion.recommend.recommender import UserStep
+from tests.soundness.harness import Change, Tape, check, notices, recording
+from tests.soundness.test_recommender import (
+    ITEMS,
+    neighbours,
+    ratios,
+    training,
+    worst_users,
+)
+
+EVERY = np.arange(ITEMS)
+EXTREMES = worst_users()["extremes in turn"]
+# Vectors of users are long then, and reach their bound.
+WEAK: dict[str, Any] = {"regularization": 1e-3}
+
+
+def unbounded_users() -> dict[str, tuple[Any, Any]]:
+    """Users whose ratings no range limits."""
+    alternating = np.where(EVERY % 2, 1.0, -1.0)
+    return {
+        "one rating at the extreme": (EVERY, np.where(EVERY == ITEMS - 1, 3e38, 0.0)),
+        "one rating, of an item of its own": (EVERY[-1:], np.array([3e38])),
+        "all at the extremes in turn": (EVERY, 3e38 * alternating),
+        "huge and tiny ones": (EVERY, 10.0 ** (38 * alternating)),
+        "tiny ones": (EVERY, 1e-38 * alternating),
+        "zeros": (EVERY, np.zeros(ITEMS)),
+    }
+
+
+@pytest.mark.parametrize("extra", worst_users().values(), ids=worst_users().keys())
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"clip": "user", "intercept_share": 0.3},
+        {"clip": "row", "intercept_share": 0.3},
+        {"clip": "user", "intercept_share": 0.0},
+        {"clip": "row", "intercept_share": 0.0},
+        {"clip": "user", "intercept_share": 0.3, "statistics": "per-task"},
+        {"clip": "row", "intercept_share": 0.3, "statistics": "per-task"},
+        {"clip": "user", "intercept_share": 0.3, "solver": "descent"},
+        {"clip": "user", "intercept_share": 0.3, "centring": "global"},
+        {"clip": "user", "intercept_share": 0.3, "centring": "none"},
+        {"clip": "row", "intercept_share": 0.3, "centring": "none", "normalise": True},
+        {"feedback": "implicit"},
+    ],
+    ids=repr,
+)
+def test_adding_a_worst_case_user(extra: tuple[Any, Any], settings: dict[str, Any]) -> None:
+    with_user, without = neighbours(extra)
+    found = ratios(check(training(**settings), with_user, without))
+    assert ("intercepts" in found) == (settings.get("intercept_share", 0.0) > 0)
+    check(training(**settings, **WEAK), without, with_user)
+
+
+@pytest.mark.parametrize("extra", worst_users().values(), ids=worst_users().keys())
+@pytest.mark.parametrize("items", [None, "public"])
+def test_intercepts_of_a_private_catalogue(extra: tuple[Any, Any], items: str | None) -> None:
+    # Users' means are those of all their ratings, also of items that are not in the catalogue.
+    catalogue = ap.PrivateCatalogue(share=0.5, cap=50)
+    with_user, without = neighbours(extra, items=items)
+    fit = training(catalogue=catalogue, epsilon=50.0, intercept_share=0.3)
+    assert 0 < len(fit(with_user).item_ids) < with_user.items
+    check(fit, with_user, without)
+    check(fit, without, with_user)
+
+
+@pytest.mark.parametrize("feedback", ["explicit", "implicit"])
+@pytest.mark.parametrize("name", ["extremes in turn", "alone with an item", "ordinary"])
+def test_chosen_settings(feedback: str, name: str) -> None:
+    fit = training(factors="auto", sweeps="auto", intercept_share="auto", feedback=feedback)
+    with_user, without = neighbours(worst_users()[name])
+    model = fit(with_user)
+    # The harness compares these between the neighbours.
+    assert len(model.forecasts_) > 1
+    assert model.forecasts_[0].choice.factors == model.items.shape[1]
+    check(fit, with_user, without)
+    check(fit, without, with_user)
+
+
+@pytest.mark.parametrize("name", unbounded_users())
+@pytest.mark.parametrize("clip", ["user", "row"])
+@pytest.mark.parametrize("label_bound", [1.0, 1e-60, 1e38])
+def test_ratings_without_a_range(name: str, clip: str, label_bound: float) -> None:
+    # Also where a rating less an intercept is more than 32 bits hold, and both bounds are tiny.
+    with_user, without = neighbours(unbounded_users()[name], rating_range=None)
+    fit = training(
+        label_bound=label_bound,
+        feature_bound=min(0.3, label_bound),
+        clip=clip,
+        intercept_share=0.3,
+        **WEAK,
+    )
+    changes = check(fit, with_user, without)
+    assert all(np.isfinite(change.change) for change in changes)
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-200, 1e-160, 1e-100, 1e150, 1e200])
+@pytest.mark.parametrize("label_bound", [1e-100, 1.0])
+def test_labels_of_any_size(
+    monkeypatch: pytest.MonkeyPatch, size: float, label_bound: float
+) -> None:
+    # Squares may be too large or too small to be written. Whoever is beyond all numbers gives nothing.
+    def sized(*arguments: Any) -> Any:
+        return size * labels(*arguments)
+
+    labels = factorization._labels
+    monkeypatch.setattr(factorization, "_labels", sized)
+    fit = training(label_bound=label_bound, intercept_share=0.3, **WEAK)
+    found = ratios(check(fit, *neighbours(EXTREMES)))
+    if 1e10 * label_bound < size < 1e153:
+        assert found["intercepts"] > 0.999
+
+
+def test_vectors_of_zeros_and_labels_beyond_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    # None times infinity is undefined, but such a user's part is zero.
+    labels = factorization._labels
+    monkeypatch.setattr(factorization, "_labels", lambda *given: 1e200 * labels(*given))
+    monkeypatch.setattr(
+        CpuEngine, "solve_users", lambda self, start, *rest: np.zeros((len(start) - 1, 3))
+    )
+    found = ratios(check(training(), *neighbours(EXTREMES)))
+    assert found["sweep 1"] == 0
+
+
+def test_a_user_with_thousands_of_items() -> None:
+    many = np.arange(3000)
+    extra = (many, np.where(many % 2, 5.0, 1.0))
+    fit = training(intercept_share=0.3, sweeps=1, normalise=True)
+    found = ratios(check(fit, *neighbours(extra, items=len(many))))
+    assert min(found["intercepts"], found["sweep 1"]) > 0.999
+
+
+class TestTheBoundsAreReached:
+    """A sensitivity far above what a user can do would waste accuracy."""
+
+    @staticmethod
+    def reached(extra: tuple[Any, Any], data: Any = None, **settings: Any) -> float:
+        given = {"intercept_share": 0.3, "normalise": True, **settings}
+        found = ratios(check(training(**given), *neighbours(extra, **(data or {}))))
+        names = {"intercepts", "sweep 1", "sweep 2", "sweep 1.b", "sweep 2.b"}
+        return min(ratio for name, ratio in found.items() if name in names)
+
+    @pytest.mark.parametrize("statistics", ["shared", "per-task"])
+    @pytest.mark.parametrize("centring", ["user", "global", "none"])
+    def test_by_all_ratings_at_the_extremes(self, statistics: str, centring: str) -> None:
+        settings = {"statistics": statistics, "centring": centring, "label_bound": 1.0}
+        assert self.reached(EXTREMES, **settings) > 0.999
+
+    def test_by_vectors_that_are_not_stretched(self) -> None:
+        assert self.reached(EXTREMES, normalise=False, **WEAK) > 0.999
+
+    @pytest.mark.parametrize("centring", ["global", "none"])
+    def test_by_one_rating_at_the_extreme(self, centring: str) -> None:
+        one = (EVERY[-1:], np.array([5.0]))
+        assert self.reached(one, centring=centring, label_bound=0.5) > 0.999
+
+    def test_by_two_ratings_at_the_extremes(self) -> None:
+        assert self.reached((EVERY[-2:], np.array([1.0, 5.0]))) > 0.999
+
+    @pytest.mark.parametrize(
+        "name", ["one rating at the extreme", "all at the extremes in turn", "huge and tiny ones"]
+    )
+    def test_by_huge_ratings(self, name: str) -> None:
+        extra = unbounded_users()[name]
+        assert self.reached(extra, {"rating_range": None}, label_bound=1.0) > 0.999
+
+    def test_the_recorded_sensitivities(self) -> None:
+        model = training(intercept_share=0.3, label_bound=0.5, feature_bound=0.2)(
+            neighbours(EXTREMES)[1]
+        )
+        sensitivity = {record.name: record.sensitivity for record in model.privacy.ledger}
+        assert sensitivity["intercepts"] == 0.5
+        assert sensitivity["sweep 1"] == sensitivity["sweep 2"] == pytest.approx(0.1)
+
+    def test_whoever_is_within_the_bound_is_not_scaled(self) -> None:
+        # So the bound on the whole is no bound on a rating: this one is twice as far off.
+        extra = (EVERY, np.where(EVERY == 7, 5.0, 3.0))
+        changes = check(
+            training(intercept_share=0.3, allocation=ap.UniformWeights()), *neighbours(extra)
+        )
+        [change] = [change for change in changes if change.name == "intercepts"]
+        mean = 3 + 2 / ITEMS
+        norm = np.sqrt(((5 - mean) ** 2 + (ITEMS - 1) * (3 - mean) ** 2) / ITEMS)
+        assert change.change == pytest.approx(norm, rel=1e-6)
+
+
+class TestPlantedFaults:
+    """Each of these must be noticed."""
+
+    @staticmethod
+    def caught(extra: tuple[Any, Any] = EXTREMES, **settings: Any) -> bool:
+        given = {"intercept_share": 0.3, "normalise": True, **settings}
+        return notices(training(**given), *neighbours(extra))
+
+    def test_nothing_planted(self) -> None:
+        assert not self.caught()
+        assert not self.caught(worst_users()["ordinary"], factors="auto", sweeps="auto")
+
+    @pytest.mark.parametrize("module", [item_step, intercepts], ids=["sweeps", "intercepts"])
+    @pytest.mark.parametrize("statistics", ["shared", "per-task"])
+    def test_nobody_is_scaled_down(
+        self, monkeypatch: pytest.MonkeyPatch, module: Any, statistics: str
+    ) -> None:
+        monkeypatch.setattr(module, "scale_down", lambda norms, bound: np.ones(len(norms)))
+        assert self.caught(statistics=statistics)
+
+    @pytest.mark.parametrize("module", [item_step, intercepts], ids=["sweeps", "intercepts"])
+    def test_everybody_is_scaled_by_everybody_s_norm(
+        self, monkeypatch: pytest.MonkeyPatch, module: Any
+    ) -> None:
+        def together(norms: Any, bound: float) -> Any:
+            return np.full(len(norms), min(1.0, bound / np.linalg.norm(norms)))
+
+        monkeypatch.setattr(module, "scale_down", together)
+        assert self.caught()
+
+    @pytest.mark.parametrize("module", [item_step, intercepts], ids=["sweeps", "intercepts"])
+    def test_factors_of_other_users(self, monkeypatch: pytest.MonkeyPatch, module: Any) -> None:
+        monkeypatch.setattr(
+            module, "scale_down", lambda norms, bound: np.roll(bounds.scale_down(norms, bound), 1)
+        )
+        assert self.caught()
+
+    def test_norms_without_their_weights(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        # The root mean square is the norm where all weights are equal. Here they are not, and the only
+        # label that is not zero has the largest.
+        def root_mean_square(self: UserWeights, values: Any, users: int = 0) -> Any:
+            squares = np.bincount(self.user, weights=values**2, minlength=users)
+            return np.sqrt(squares / np.maximum(np.bincount(self.user, minlength=users), 1))
+
+        extra = (EVERY, np.where(EVERY == ITEMS - 1, 5.0, 0.0))
+        fit = training(
+            centring="none", label_bound=1.0, allocation=ap.AdaptiveWeights(1.0), normalise=True
+        )
+        pair = neighbours(extra, rating_range=(0.0, 5.0))
+        assert not notices(fit, *pair)
+        monkeypatch.setattr(UserWeights, "part_norms", root_mean_square)
+        assert notices(fit, *pair)
+
+    def test_norms_of_labels_alone_waste_the_bound(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def unweighted(self: UserWeights, values: Any, users: int = 0) -> Any:
+            return np.sqrt(np.bincount(self.user, weights=values**2, minlength=users))
+
+        monkeypatch.setattr(UserWeights, "part_norms", unweighted)
+        assert TestTheBoundsAreReached.reached(EXTREMES) < 0.9
+
+    def test_exact_intercepts(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def exact(labels: Any, weights: Any, bound: Any, scale: Any, counts: Any, *_: Any) -> Any:
+            sums = np.bincount(weights.task, weights=weights.values * labels, minlength=len(counts))
+            return sums / (scale * counts)
+
+        monkeypatch.setattr(factorization, "release_intercepts", exact)
+        assert self.caught(worst_users()["ordinary"])
+
+    def test_intercepts_of_exact_counts(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        release = intercepts.release_intercepts
+
+        def leaking(
+            labels: Any, weights: Any, bound: Any, scale: Any, counts: Any, *to: Any
+        ) -> Any:
+            exact = np.bincount(weights.task, minlength=len(counts)) + 1.0
+            return release(labels, weights, bound, scale, exact, *to)
+
+        monkeypatch.setattr(factorization, "release_intercepts", leaking)
+        assert self.caught(worst_users()["ordinary"])
+
+    def test_means_of_other_users(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        means = UserStep.means
+        monkeypatch.setattr(
+            UserStep, "means", lambda self, start, rating: np.roll(means(self, start, rating), 1)
+        )
+        assert self.caught(worst_users()["ordinary"])
+
+    @pytest.mark.parametrize("feedback", ["explicit", "implicit"])
+    def test_a_forecast_from_exact_counts(
+        self, monkeypatch: pytest.MonkeyPatch, feedback: str
+    ) -> None:
+        allocate = ap.Allocation.allocate
+        exact: dict[str, Any] = {}
+
+        def spying(self: Any, graph: Any, *rest: Any) -> Any:
+            exact["counts"] = graph.task_sizes() + 1.0
+            return allocate(self, graph, *rest)
+
+        def leaking(feedback: Any, counts: Any, *rest: Any) -> Any:
+            return forecasts(feedback, exact["counts"], *rest)
+
+        monkeypatch.setattr(ap.Allocation, "allocate", spying)
+        monkeypatch.setattr(factorization, "forecasts", leaking)
+        chosen = {"factors": "auto", "sweeps": "auto", "feedback": feedback}
+        assert self.caught(worst_users()["ordinary"], **chosen)
+
+    def test_shown_forecasts_from_exact_counts(self) -> None:
+        # What is chosen may be the same; what is shown of the choice is not.
+        def leaking(data: ap.Interactions) -> Any:
+            model = training(factors="auto", sweeps=1)(data)
+            model.forecasts_[-1] = model.forecasts_[-1].__class__(
+                model.forecasts_[-1].choice, float(data.users), ()
+            )
+            return model
+
+        assert notices(leaking, *neighbours(worst_users()["ordinary"]))
+
+
+def repeated_noise() -> bool:
+    """Whether two variates of one training are equal, up to the rounding of sums.
+
+    Of about 200 independent ones, two are as close as this with probability below 1e-6.
+    """
+    tape = Tape()
+    with recording(tape):
+        model = training(noise_seed=None, intercept_share=0.3)(neighbours(EXTREMES)[0])
+    drawn = [
+        np.ravel(tape.released[record.name][0, 0] - tape.raw[record.name][0, 0])
+        / record.noise_scale
+        for record in model.privacy.ledger
+        if not record.name.endswith("gramian")
+    ]
+    assert {"intercepts", "sweep 2"} < {record.name for record in model.privacy.ledger}
+    return bool(np.diff(np.sort(np.abs(np.concatenate(drawn)))).min() < 1e-11)
+
+
+def test_the_noise_of_intercepts_is_not_used_again() -> None:
+    assert not repeated_noise()
+
+
+@pytest.mark.parametrize("other", ["weights", "sweep 1"])
+def test_noise_used_again_is_caught(monkeypatch: pytest.MonkeyPatch, other: str) -> None:
+    generator = NoiseSource._generator
+
+    def faulty(self: NoiseSource, purpose: bytes, stream: str, step: int, tile: int) -> Any:
+        stream = "intercepts" if stream == other else stream
+        return generator(self, purpose, stream, step, tile)
+
+    monkeypatch.setattr(NoiseSource, "_generator", faulty)
+    assert repeated_noise()
+
+
+def test_nothing_of_a_change_is_lost() -> None:
+    # What the other tests rest on: a training moves all of its releases where one user comes.
+    changes: list[Change] = check(training(intercept_share=0.3), *neighbours(EXTREMES))
+    assert [change.name for change in changes if change.change == 0] == []
