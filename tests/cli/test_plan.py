@@ -93,3 +93,17 @@ def test_another_training_or_no_plan_at_all(here: Path, tmp_path: Path) -> None:
     )
     assert result.returncode == 2
     assert "does not go with --plan" in result.stderr
+
+
+def test_bench_prints_a_table_or_one_json_object() -> None:
+    quick = ["--like", "ml-100k", "--factors", 2, "--rounds", 1]
+    output = run("bench", *quick)
+    for piece in ("943 users x 1,682 items", "a matrix for every item", "of sgemm", "threads"):
+        assert piece in output
+    found = json.loads(run("bench", *quick, "--against", "implicit", "--json").splitlines()[-1])
+    assert found["factors"] == 2
+    assert sorted(found["ratios"]) == [
+        "per_task_vs_cg", "per_task_vs_exact", "shared_vs_cg", "shared_vs_exact",
+    ]  # fmt: skip
+    with pytest.raises(ParameterError, match="like must be"):
+        run("bench", "--like", "nothing")

@@ -104,7 +104,7 @@ def test_fit_prints_no_number_of_users_or_rows(here: Path, tmp_path: Path, name:
     [
         ("--items private", "catalogue", "PrivateCatalogue("),
         ("--items public --top-share 0.5", "catalogue", "MostFrequent(items=0.5"),
-        ("--items public", "allocation", "AdaptiveWeights(exponent=0.25"),
+        ("--items public", "allocation", "AdaptiveWeights(exponent=0.1"),
         ("--items public --weight-exponent 0.5", "allocation", "AdaptiveWeights(exponent=0.5"),
         ("--items public --allocation uniform", "allocation", "AdaptiveWeights(exponent=0.0"),
         (

@@ -206,6 +206,7 @@ class MatrixFactorization(Estimator, Recommender):
             scale, counts = allocation.typical_weights(sizes, preparation.sums)
         else:
             scale, counts = np.ones(data.items), np.maximum(preparation.sums, 1.0)
+        vars(self).pop("forecasts_", None)  # of an earlier training
         choice = self._fixed_choice()
         if choice is None:
             self.forecasts_ = self.forecasts(preparation)

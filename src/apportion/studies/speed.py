@@ -4,7 +4,7 @@ import math
 import platform
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,6 @@ from apportion.data import Interactions, simulate_interactions
 from apportion.data.simulate import SHAPES
 from apportion.privacy.errors import ParameterError
 from apportion.recommend import MatrixFactorization
-from apportion.version import __version__
 
 OURS = {"per_task": "per-task", "shared": "shared"}
 PEERS = {"exact": False, "cg": True}
@@ -54,7 +53,6 @@ class Speed:
     ratios: dict[str, float]
     sgemm_share: dict[str, float]
     machine: Machine
-    version: str = field(default=__version__)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -126,9 +124,8 @@ def arithmetic(users: int, items: int, rows: int, factors: int, name: str) -> fl
 
 def measure_machine(size: int = 2048, megabytes: int = 256) -> Machine:
     """Single-precision products of matrices and copies of memory on all threads, best of some."""
-    rng = np.random.default_rng(0)
-    one, other = (rng.random((size, size), dtype=np.float32) for _ in range(2))
-    out = np.empty_like(one)
+    one = np.full((size, size), 0.5, dtype=np.float32)
+    other, out = one.copy(), np.empty_like(one)
     source = np.ones(megabytes * 2**17)
     target = np.zeros_like(source)
     products = _best(lambda: np.dot(one, other, out=out))
