@@ -52,7 +52,7 @@ def test_going_on_gives_the_same_as_all_at_once(settings: dict[str, Any]) -> Non
     at_once = model(**settings).fit(DATA)
     went_on = model(**settings).fit(DATA, preparation=copy)
     np.testing.assert_array_equal(went_on.items, at_once.items)
-    np.testing.assert_array_equal(went_on.item_ids, at_once.item_ids)
+    np.testing.assert_array_equal(went_on.item_ids, at_once.item_ids, strict=True)
     assert went_on.privacy.to_json() == at_once.privacy.to_json()
     assert went_on.privacy.ledger.mu == pytest.approx(at_once.privacy.ledger.target.mu)
 
@@ -134,9 +134,9 @@ def test_a_ledger_cannot_be_taken_over_twice() -> None:
     with pytest.raises(ap.ParameterError, match="already"):
         spent.append(*preparation.ledger)
     # Whatever a ledger has in it counts; where too little is left nothing more is released.
-    with pytest.raises(ap.ParameterError, match="spent more"):
+    with pytest.raises(ap.ParameterError, match="other shares"):
         model().fit(DATA, preparation=replace(preparation, ledger=spent))
-    with pytest.raises(ap.ParameterError, match="spent more"):
+    with pytest.raises(ap.ParameterError, match="other shares"):
         model(weights_share=0.01).fit(DATA, preparation=preparation)
     assert len(preparation.ledger) == 3
 
@@ -172,6 +172,8 @@ def test_ids_of_every_kind_are_written(ids: list[Any]) -> None:
         {"ledger": {}},
         {"ledger": {"target": {"epsilon": 1, "delta": 1e-5, "selection_delta": 0}, "records": [1]}},
         {"item_ids": [1.5]},
+        {"item_ids": [0, 0, *range(2, 30)]},
+        {"warnings": "none"},
         {"item_ids": [{"bytes": "xy"}]},
         {"training": [1]},
     ],
@@ -206,3 +208,45 @@ def test_a_copy_of_a_ledger_is_its_own() -> None:
     assert copy.to_dict() == ledger.to_dict()
     copy.append(replace(next(iter(copy)), name="another"))
     assert len(copy) == len(ledger) + 1
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_ledger_with_less_in_it_is_refused(place: int) -> None:
+    # What it lacks would be spent a second time.
+    preparation = model().prepare(DATA)
+    records = list(preparation.ledger)
+    for changed in ([], [replace(records[place], noise_scale=1e9)]):
+        ledger = Ledger(preparation.ledger.target)
+        ledger.append(*records[:place], *changed, *records[place + 1 :])
+        with pytest.raises(ap.ParameterError, match="changed since"):
+            model().fit(DATA, preparation=replace(preparation, ledger=ledger))
+
+
+def test_warnings_of_a_preparation_are_those_of_the_model() -> None:
+    rows = (DATA.user_of_row, DATA.by_user.other, DATA.by_user.rating)
+    found = ap.Interactions(*rows, rating_range=(1, 5), items="public")
+    listed = ap.Interactions(*rows, rating_range=(1, 5), items=list(range(40)))
+    preparation = model().prepare(found)
+    [warning] = preparation.warnings
+    assert "read from the data" in warning
+    copy = Preparation.from_json(preparation.to_json())
+    assert model().fit(listed, preparation=copy).privacy.warnings == (warning,)
+    assert model().fit(found).privacy.warnings == (warning,)
+    exact = ap.AdaptiveWeights(counts=ap.PublicCounts())
+    twice = model(allocation=exact).prepare(found).warnings
+    assert model(allocation=exact).fit(found).privacy.warnings == twice
+    assert len(twice) == 2
+
+
+def test_the_type_of_released_ids_does_not_tell_of_others() -> None:
+    # One user with a large id would turn all ids into another type, though its item is not selected.
+    users, items = np.repeat(np.arange(300), 10), np.tile(np.arange(10), 300)
+    settings = {"feedback": "implicit", "catalogue": "private", "epsilon": 20.0}
+    kinds = set()
+    for extra in ([], [2**63 + 5]):
+        data = ap.Interactions([*users.tolist(), *[300 for _ in extra]], [*items.tolist(), *extra])
+        for through in (lambda kept: kept, lambda kept: Preparation.from_json(kept.to_json())):
+            preparation = through(model(**settings).prepare(data))
+            trained = model(**settings).fit(data, preparation=preparation)
+            kinds.add(trained.item_ids.dtype.str)
+    assert len(kinds) == 1

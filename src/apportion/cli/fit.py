@@ -147,7 +147,7 @@ def fit(
         )  # what cannot be made should not cost a training
         model = training.model()
         budget = model.plan()
-        preparation = None if plan is None else Preparation.from_json(plan.read_text("utf-8"))
+        preparation = None if plan is None else Preparation.read(plan)
     with console.status("reading ..."):
         interactions = training.read()
         named = training.titles(titles, interactions)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from apportion.cli.reading import (
@@ -73,7 +74,7 @@ def plan(
 
     Releases what a training releases first in any case, noisy counts above all, and predicts from these
     numbers alone, in closed form, how well each setting will do; fit would take the first. This costs
-    its part of the budget, once: [bold]fit --plan[/bold] goes on from it and pays for the rest.
+    its part of the budget. [bold]fit --plan[/bold] goes on from it and spends the rest, every time it is run.
 
     For ratings the forecast is the RMSE; for events it is the share of what could be learned about tastes
     that noise takes away. Forecasts assume that tastes are about as varied as in known data.
@@ -118,6 +119,8 @@ def plan(
         found = model.forecasts(preparation)
     unit = 1.0 if training.source.implicit else model.label_bound_of(interactions)
     console.print(_table(found, unit, training.source.implicit))
+    for warning in preparation.warnings:
+        console.print(f"[yellow]warning:[/yellow] {escape(warning)}")
     ledger = preparation.ledger
     console.print(
         f"spent epsilon = {ledger.epsilon(delta):.3g} of {training.epsilon:g}, on "

@@ -181,7 +181,8 @@ class MatrixFactorization(Estimator, Recommender):
         """Train; the items may be published under ``self.privacy``.
 
         ``on_sweep`` is told, after each sweep, how many are done and how many there are. With a
-        ``preparation`` the training goes on from it, and pays for it, instead of making its own.
+        ``preparation`` the training goes on from it, and pays for it, instead of making its own. (A second
+        training from the same one spends the rest of the budget a second time.)
         """
         self._check_parameters()
         self._check_data(data)
@@ -191,10 +192,9 @@ class MatrixFactorization(Estimator, Recommender):
             preparation, data, weights = self._prepare(data, curator)
         else:
             preparation.check(self._kind)
-            if preparation.ledger.mu > self._plan(None).mu_before("training") * (1 + 1e-9):
-                raise ParameterError(
-                    "the plan has spent more than comes before the sweeps: it was made with other shares"
-                )
+            plan = self._plan(None)
+            first = [release.name for release in plan.releases if release.name != "training"]
+            preparation.check_ledger({name: plan.mu(name) for name in first})
             data = preparation.restrict(data)
             curator.ledger.append(*preparation.ledger)
             weights, _ = allocation.allocate(data.graph, curator, preparation.sizes)
@@ -240,8 +240,10 @@ class MatrixFactorization(Estimator, Recommender):
             **({"events": data.events} if data.events else {}),
             **self._used_parameters(settings, choice),
         }
-        warnings = catalogue.warnings(given)
-        report = make_report(curator, allocation, public, warnings, catalogue.counts)
+        known = self._count_warnings  # which the report has already
+        warnings = dict.fromkeys((*catalogue.warnings(given), *preparation.warnings))
+        others = tuple(warning for warning in warnings if warning not in known)
+        report = make_report(curator, allocation, public, others, catalogue.counts)
         if not preparation.secret_noise:
             report = replace(report, secret_noise=False)
         self.released_ = ItemModel(
@@ -271,6 +273,7 @@ class MatrixFactorization(Estimator, Recommender):
     ) -> tuple[Preparation, Interactions, UserWeights]:
         """Also returns the interactions with items of the catalogue, and the weights of their pairs."""
         plan = self._plan(None)
+        warnings = (*self._count_warnings, *self._catalogue.warnings(data))
         mean = 0.0
         if self._centring == "global":
             mean = release_mean(data, curator, plan.mu("mean"))
@@ -283,11 +286,24 @@ class MatrixFactorization(Estimator, Recommender):
             sums = release_weight_sums(weights, data.items, curator, plan.mu("weights"))
         if self._alike:
             users = release_users(data, curator, plan.mu("users"))
-        secret, kind = curator.noise.secret, self._kind
         prepared = Preparation(
-            data.item_ids, sizes, sums, users, mean, curator.ledger.copy(), secret, kind
+            item_ids=data.item_ids,
+            sizes=sizes,
+            sums=sums,
+            users=users,
+            mean=mean,
+            ledger=curator.ledger.copy(),
+            secret_noise=curator.noise.secret,
+            training=self._kind,
+            warnings=warnings,
         )
         return prepared, data, weights
+
+    @property
+    def _count_warnings(self) -> tuple[str, ...]:
+        """What is to be known of the counts: the catalogue's, or else the allocation's."""
+        source = self._allocation if self._catalogue.counts is None else self._catalogue.counts
+        return source.warnings()
 
     @property
     def _kind(self) -> dict[str, str]:

@@ -64,11 +64,6 @@ class Plan:
         [share] = [release.share for release in self.releases if release.name == name]
         return self.target.mu * math.sqrt(share)
 
-    def mu_before(self, name: str) -> float:
-        """What all releases before this one may cost together."""
-        names = [release.name for release in self.releases]
-        return math.hypot(*(self.mu(earlier) for earlier in names[: names.index(name)]))
-
     def __str__(self) -> str:
         lines = (
             f"  {release.name:<20} {release.what:<44} {self._noise(release)}"

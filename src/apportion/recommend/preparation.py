@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -25,7 +26,8 @@ _FORMAT = 1
 class Preparation:
     """What was released before anything is fitted: enough for a forecast, and to go on from.
 
-    All of it may be published, at the cost in its ledger, which a training that goes on from it takes over.
+    All of it may be published, at the cost in its ledger, but for what was declared public. A training that
+    goes on from it takes the ledger over; each such training spends the rest of the budget anew.
 
     Attributes
         item_ids: of the catalogue, [items].
@@ -36,6 +38,7 @@ class Preparation:
         ledger: of these releases.
         secret_noise: whether nobody knows the noise.
         training: what a training must have in common with this, by name.
+        warnings: what a reader of the privacy report should know.
     """
 
     item_ids: NDArray[Any]
@@ -46,6 +49,7 @@ class Preparation:
     ledger: Ledger
     secret_noise: bool
     training: Mapping[str, str]
+    warnings: tuple[str, ...] = ()
 
     def check(self, training: Mapping[str, str]) -> None:
         """Refuse to go on with a training of another kind, before anything more is released."""
@@ -55,16 +59,32 @@ class Preparation:
                     f"the plan was made with another {name}: {self.training.get(name)}, not {value}"
                 )
 
+    def check_ledger(self, planned: Mapping[str, float]) -> None:
+        """Refuse a ledger that is not of the planned releases, given what each of them costs (its mu).
+
+        What is missing there would be spent again.
+        """
+        records = list(self.ledger)
+        if [record.name for record in records] != list(planned) or not all(
+            math.isclose(record.mu, planned[record.name], rel_tol=1e-9) for record in records
+        ):
+            raise ParameterError(
+                "the plan's ledger is not that of these settings: it was made with other shares of the "
+                "budget, or changed since"
+            )
+
     def restrict(self, data: Interactions) -> Interactions:
-        """The interactions with the items of the catalogue."""
+        """The interactions with the items of the catalogue, whose ids are as they were released."""
         if (data.item_ids.dtype.kind == "O") != (self.item_ids.dtype.kind == "O"):
             raise DataError("the plan was made for other items")
         places = match_ids(self.item_ids, data.item_ids)
         if (places < 0).any():
             raise DataError("the plan was made for other items: the data does not have all of them")
-        if np.array_equal(places, np.arange(data.items)):
-            return data
-        return data.of_items(places)
+        part = data.of_items(places)
+        part.item_ids = (
+            self.item_ids
+        )  # also their type: another user's ids may have changed the data's
+        return part
 
     def to_json(self) -> str:
         """Everything, as JSON text."""
@@ -74,6 +94,7 @@ class Preparation:
             "users": self.users,
             "mean": self.mean,
             "secret_noise": self.secret_noise,
+            "warnings": list(self.warnings),
             "ledger": self.ledger.to_dict(),
             "item_ids": [
                 {"bytes": item.hex()} if isinstance(item, bytes) else item
@@ -83,6 +104,14 @@ class Preparation:
             "sums": self.sums.tolist(),
         }
         return json.dumps(values, indent=1, allow_nan=False)
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """From a file; whatever is wrong with its contents is a ``DataError``."""
+        try:
+            return cls.from_json(path.read_text("utf-8"))
+        except UnicodeDecodeError:
+            raise DataError(f"{path} is not a plan: it is not text") from None
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -98,7 +127,11 @@ class Preparation:
                     for item in values["item_ids"]
                 ],
             )
-            sizes = values["sizes"]
+            if len(set(ids.tolist())) < len(ids):
+                raise DataError("not a plan: it has an item twice")
+            sizes, warnings = values["sizes"], values["warnings"]
+            if not isinstance(warnings, list):
+                raise DataError("not a plan: warnings must be a list")
             return cls(
                 item_ids=ids,
                 sizes=None if sizes is None else _numbers("sizes", sizes, len(ids), at_least=1.0),
@@ -108,6 +141,7 @@ class Preparation:
                 ledger=Ledger.from_dict(values["ledger"]),
                 secret_noise=values["secret_noise"] is True,
                 training={str(name): str(value) for name, value in values["training"].items()},
+                warnings=tuple(str(warning) for warning in warnings),
             )
         except (ParameterError, BudgetExceededError) as error:
             raise DataError(f"not a plan: {error}") from None
