@@ -15,6 +15,7 @@ ITEMS, FACTORS = 9, 3
 REPORT = ap.PrivacyReport(ledger=Ledger(PrivacyTarget(math.inf, 1e-5)))
 EXPLICIT = UserStep("explicit", 0.3, 0.5, mean=3.0, rating_range=(1.0, 5.0))
 IMPLICIT = UserStep("implicit", 0.3, 0.5, unobserved_weight=0.2, centring="none")
+SINGLE = 1e-5  # users are solved in single precision
 
 
 INTERCEPTS = np.array([0.5, -0.25, 1.5, 0.0, -1.0, 0.75, 0.125, -0.5, 2.0], dtype=np.float32)
@@ -40,10 +41,10 @@ class TestOneUser:
     def test_implicit(self) -> None:
         model = recommender(IMPLICIT)
         expected = solve(model, [1, 4], [1, 1])
-        np.testing.assert_allclose(model.fold_in([10, 40]), expected)
-        np.testing.assert_allclose(model.fold_in({10: 5.0, 40: 1.0}), expected)
+        np.testing.assert_allclose(model.fold_in([10, 40]), expected, rtol=SINGLE)
+        np.testing.assert_allclose(model.fold_in({10: 5.0, 40: 1.0}), expected, rtol=SINGLE)
         scores = model.items.astype(float) @ expected
-        np.testing.assert_allclose(model.predict([40, 10], [0, 80]), scores[[0, 8]])
+        np.testing.assert_allclose(model.predict([40, 10], [0, 80]), scores[[0, 8]], rtol=SINGLE)
         ids, best = model.recommend([10, 40], k=4)
         order = [place for place in np.argsort(-scores) if place not in (1, 4)][:4]
         assert ids.tolist() == [10 * place for place in order]
@@ -53,13 +54,13 @@ class TestOneUser:
         model = recommender(EXPLICIT)
         history = {10: 5.0, 40: 2.0, 70: 2.0}
         vector = solve(model, [1, 4, 7], [2, -1, -1])
-        np.testing.assert_allclose(model.fold_in(history), vector)
+        np.testing.assert_allclose(model.fold_in(history), vector, rtol=SINGLE)
         expected = np.clip(3 + model.items.astype(float) @ vector, 1, 5)
-        np.testing.assert_allclose(model.predict(history, model.item_ids), expected)
+        np.testing.assert_allclose(model.predict(history, model.item_ids), expected, rtol=SINGLE)
 
     def test_one_mean_for_all(self) -> None:
         model = recommender(replace(EXPLICIT, centring="global", mean=3.5))
-        np.testing.assert_allclose(model.fold_in({10: 5.0}), solve(model, [1], [1.5]))
+        np.testing.assert_allclose(model.fold_in({10: 5.0}), solve(model, [1], [1.5]), rtol=SINGLE)
 
     def test_history_may_be_recommended_if_wanted(self) -> None:
         model = recommender(IMPLICIT)
@@ -80,7 +81,7 @@ class TestOneUser:
             model.predict({10: 5.0}, [12])
         # An unknown item says nothing about taste, but its rating belongs to the user's mean.
         vector = model.fold_in({10: 5.0, 11: 3.0}, unknown="ignore")
-        np.testing.assert_allclose(vector, solve(model, [1], [1.0]))
+        np.testing.assert_allclose(vector, solve(model, [1], [1.0]), rtol=SINGLE)
 
     def test_no_history(self) -> None:
         model = recommender(EXPLICIT)
@@ -226,9 +227,9 @@ class TestIntercepts:
     def test_predictions(self) -> None:
         model = recommender(EXPLICIT, intercepts=INTERCEPTS)
         vector = solve(model, self.places, self.offset - self.mean)
-        np.testing.assert_allclose(model.fold_in(self.history), vector)
+        np.testing.assert_allclose(model.fold_in(self.history), vector, rtol=SINGLE)
         found = model.predict(self.history, model.item_ids)
-        np.testing.assert_allclose(found, np.clip(self.expected(model), 1, 5))
+        np.testing.assert_allclose(found, np.clip(self.expected(model), 1, 5), rtol=SINGLE)
         some = model.predict(self.history, [80, 20, 20])
         np.testing.assert_allclose(some, found[[8, 2, 2]])
 
@@ -248,7 +249,7 @@ class TestIntercepts:
         step = replace(EXPLICIT, centring=centring, mean=3.5)
         model = recommender(step, intercepts=INTERCEPTS)
         vector = solve(model, self.places, self.offset - 3.5)
-        np.testing.assert_allclose(model.fold_in(self.history), vector)
+        np.testing.assert_allclose(model.fold_in(self.history), vector, rtol=SINGLE)
 
     def test_many_users(self) -> None:
         model = recommender(EXPLICIT, intercepts=INTERCEPTS)
@@ -261,14 +262,14 @@ class TestIntercepts:
             items=[*model.item_ids, 999],
         )  # fmt: skip
         found = model.predict_many(data, every)
-        np.testing.assert_allclose(found[:9], np.clip(self.expected(model), 1, 5))
+        np.testing.assert_allclose(found[:9], np.clip(self.expected(model), 1, 5), rtol=SINGLE)
         assert found[9] == pytest.approx(self.mean)  # an unknown item has no intercept
         # The second user: an unknown item says nothing about taste, but belongs to its mean, as it is.
         mean = (3.5 + 3.0) / 2
         vector = solve(model, [0], [3.5 - mean])
-        np.testing.assert_allclose(model.fold_in_many(data)[1], vector)
+        np.testing.assert_allclose(model.fold_in_many(data)[1], vector, rtol=SINGLE)
         expected = np.clip(mean + INTERCEPTS + model.items.astype(float) @ vector, 1, 5)
-        np.testing.assert_allclose(found[10:19], expected)
+        np.testing.assert_allclose(found[10:19], expected, rtol=SINGLE)
         assert found[19] == pytest.approx(mean)
         table = model.recommend_many(data, k=ITEMS)
         own = table.filter(table["user"] == "a")
@@ -279,7 +280,7 @@ class TestIntercepts:
     def test_unknown_items_of_one_user(self) -> None:
         model = recommender(EXPLICIT, intercepts=INTERCEPTS)
         vector = model.fold_in({0: 4.0, 999: 3.0}, unknown="ignore")
-        np.testing.assert_allclose(vector, solve(model, [0], [0.25]))
+        np.testing.assert_allclose(vector, solve(model, [0], [0.25]), rtol=SINGLE)
         # Nothing but unknown items: the mean is theirs.
         found = model.predict({999: 2.0, 998: 3.0}, [20, 30], unknown="ignore")
         np.testing.assert_allclose(found, [2.5 + 1.5, 2.5])

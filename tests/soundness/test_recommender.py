@@ -15,6 +15,7 @@ import apportion as ap
 from apportion.engine import CpuEngine
 from apportion.privacy import UserBound, UserWeights
 from apportion.recommend import factorization, item_step
+from apportion.recommend.preparation import Preparation
 from tests.soundness.harness import VICTIM, Change, check, notices
 
 ITEMS, RANGE = 15, (1.0, 5.0)
@@ -295,3 +296,27 @@ class TestPlantedFaults:
         fit = training(catalogue=catalogue, epsilon=50.0, feedback="implicit")
         extra = worst_users()["everything at the top"]
         assert notices(fit, *neighbours(extra, items=None))
+
+
+@pytest.mark.parametrize("name", ["everything at the top", "extremes in turn", "ordinary"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"factors": "auto", "sweeps": "auto"},
+        {"feedback": "implicit"},
+        {"centring": "global"},
+        {"catalogue": ap.MostFrequent(0.5)},
+    ],
+    ids=str,
+)
+def test_a_training_that_goes_on_from_a_preparation(name: str, settings: dict[str, Any]) -> None:
+    def fit(data: ap.Interactions) -> Any:
+        model = ap.MatrixFactorization(
+            **{"factors": 3, "sweeps": 2, "epsilon": 2.0, "noise_seed": 5, **settings}
+        )
+        kept = Preparation.from_json(model.prepare(data).to_json())
+        return model.fit(data, preparation=kept)
+
+    extra = worst_users()[name]
+    check(fit, *neighbours(extra))
+    check(fit, *reversed(neighbours(extra)))

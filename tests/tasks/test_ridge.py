@@ -6,12 +6,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numba import get_num_threads, set_num_threads
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
 import apportion as ap
+from apportion.engine import CpuEngine, TaskRows
+from apportion.privacy import Curator, NoiseSource, PrivacyTarget, UserWeights, pack, unpack
+from apportion.privacy.release import OpenRelease
 from apportion.studies.metrics import rmse, rmse_by_size
-from apportion.tasks.ridge import solve_noisy
+from apportion.tasks import ridge as ridge_module
+from apportion.tasks.penalty import Penalty
+from apportion.tasks.ridge import open_statistics, solve_exactly, solve_noisy, solve_statistics
 
 STATISTICS: list[Any] = ["per-task", "shared", "shrunk"]
 DATA = ap.simulate_tasks(users=3000, tasks=30, tasks_per_user=6, label_noise=0.1)
@@ -203,10 +209,74 @@ class TestSolve:
         expected = np.linalg.solve(shifted.T @ shifted + 0.7**2 * np.eye(3), shifted.T @ b[0])
         np.testing.assert_allclose(solve_noisy(A, b, np.array([0.2]), 0.7)[0], expected)
 
+    def test_packed_or_not(self) -> None:
+        rng = np.random.default_rng(1)
+        A, b = rng.normal(size=(5, 4, 4)), rng.normal(size=(5, 4))
+        A = A @ A.transpose(0, 2, 1)
+        alpha = rng.uniform(1, 2, 5)
+        np.testing.assert_array_equal(
+            solve_noisy(pack(A), b, alpha, 0.3), solve_noisy(A, b, alpha, 0.3)
+        )
+        np.testing.assert_array_equal(solve_exactly(pack(A), b, alpha), solve_exactly(A, b, alpha))
+        np.testing.assert_allclose(solve_exactly(A, b, alpha), solve_noisy(A, b, alpha, 0.0))
+
     def test_no_data_no_coefficient(self) -> None:
         np.testing.assert_array_equal(
             solve_noisy(np.zeros((1, 2, 2)), np.zeros((1, 2)), np.zeros(1), 0.0), [[0.0, 0.0]]
         )
+
+
+class TestBlocks:
+    """Summed, released and solved block by block."""
+
+    def parts(self, epsilon: float) -> tuple[TaskRows, OpenRelease, Penalty]:
+        rng = np.random.default_rng(0)
+        features = rng.normal(size=(400, 6)) / 3
+        user, task = np.unique(
+            np.stack([np.repeat(np.arange(400), 3), rng.integers(0, 300, 1200)]), axis=1
+        )
+        labels = rng.normal(size=len(user))
+        weights = UserWeights.normalised(user, task, np.ones(len(user)))
+        if epsilon == math.inf:
+            weights = UserWeights.unbounded(user, task)
+        rows = TaskRows.sort(features, user, labels, weights.values, user, task, 300)
+        curator = Curator(PrivacyTarget(epsilon, 1e-5), NoiseSource.from_seed(3))
+        mu = curator.ledger.affordable_mu()
+        release = open_statistics(curator, "statistics", weights, rows, 1.0, 1.0, mu, 0.5)
+        penalty = Penalty(np.full(300, 0.5), np.linspace(0, 1, 300), np.eye(6) + 0.3)
+        return rows, release, penalty
+
+    @pytest.mark.parametrize("epsilon", [1.0, 20.0, math.inf])
+    def test_is_the_solution_from_what_was_released(self, epsilon: float) -> None:
+        rows, release, penalty = self.parts(epsilon)
+        coef = solve_statistics(rows, release, penalty, 0.7, CpuEngine())
+        rows, again, penalty = self.parts(epsilon)
+        A, b = again.feed(0, *CpuEngine().statistics(rows, 0, rows.tasks))
+        values, vectors = np.linalg.eigh(penalty.add_shared(unpack(A, 6), 0))
+        v = np.maximum(values, 0) + penalty.ridge[:, None]
+        radius = 0.7 * release.records[0].noise_scale * math.sqrt(12)
+        rotated = np.einsum("tij,ti->tj", vectors, b)
+        expected = np.einsum("tij,tj->ti", vectors, v / (v**2 + radius**2) * rotated)
+        np.testing.assert_allclose(coef, expected, rtol=1e-9, atol=1e-11)
+
+    @pytest.mark.parametrize("epsilon", [1.0, math.inf])
+    def test_blocks_and_threads_change_nothing(
+        self, epsilon: float, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def solve() -> Any:
+            rows, release, penalty = self.parts(epsilon)
+            return solve_statistics(rows, release, penalty, 0.7, CpuEngine())
+
+        whole = solve()
+        for tasks in (1, 7, 64, 100, 200):
+            monkeypatch.setattr(ridge_module, "_BLOCK_BYTES", 8 * 6 * 7 * tasks)
+            np.testing.assert_array_equal(solve(), whole)
+        before = get_num_threads()
+        set_num_threads(1)
+        try:
+            np.testing.assert_array_equal(solve(), whole)
+        finally:
+            set_num_threads(before)
 
 
 class TestStatistics:

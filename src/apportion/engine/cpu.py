@@ -7,28 +7,23 @@ from numba import get_num_threads, njit, prange
 from numpy.typing import NDArray
 
 from apportion.engine.base import Array, Engine, Integers, TaskRows, UserRows
+from apportion.engine.sums import moments, statistics
+from apportion.engine.users import solve_users
 
 # Sums may be reordered so that they can be vectorised; NaN and infinity keep their meaning.
 _REORDER = {"reassoc", "contract", "nsz", "arcp"}
 
 
 class CpuEngine(Engine):
-    """One task per thread at a time; a task's sums do not depend on the number of threads."""
+    """Compiled loops on all cores; a task's released sums do not depend on the number of threads."""
 
     def statistics(self, rows: TaskRows, first_task: int, stop_task: int) -> tuple[Array, Array]:
         """See ``Engine.statistics``."""
-        d = rows.dimension
-        second = np.zeros((stop_task - first_task, d * (d + 1) // 2))
-        first = np.zeros((stop_task - first_task, d))
-        start = rows.start[first_task : stop_task + 1]
-        _statistics(rows.features, rows.feature_row, rows.label, rows.weight, start, second, first)
-        return second, first
+        return statistics(*_arrays(rows), _start(rows)[first_task : stop_task + 1])
 
     def moments(self, rows: TaskRows) -> Array:
         """See ``Engine.moments``."""
-        first = np.zeros((rows.tasks, rows.dimension))
-        _moments(rows.features, rows.feature_row, rows.label, rows.weight, rows.start, first)
-        return first
+        return moments(*_arrays(rows), _start(rows))
 
     def row_clipped_gradient(
         self, rows: TaskRows, norms: Array, coef: Array, derivative: Any, bound: float
@@ -61,10 +56,8 @@ class CpuEngine(Engine):
         ridge: Array,
         shared: Array,
     ) -> Array:
-        """See ``Engine.solve_users``. Threads take equally many rows; a user is solved by one."""
-        vectors = np.zeros((len(start) - 1, items.shape[1]))
-        _solve_users(start, item, label, items, ridge, shared, get_num_threads(), vectors)
-        return vectors
+        """See ``Engine.solve_users``. A user is solved by one thread, in float32 if that is enough."""
+        return solve_users(start, item, label, items, ridge, shared)
 
     def top(
         self, scores: NDArray[np.float32], k: int, start: Integers, skip: Integers
@@ -76,164 +69,18 @@ class CpuEngine(Engine):
         return places, best
 
 
-# Rows are added up four at a time: each entry of a matrix is then read and written a quarter as often.
-_TOGETHER = 4
+def _arrays(rows: TaskRows) -> tuple[Array, Integers, Array, Array]:
+    """Features, their rows, labels and weights, of the only types that are compiled for."""
+    return (
+        np.ascontiguousarray(rows.features, dtype=np.float64),
+        np.ascontiguousarray(rows.feature_row, dtype=np.int64),
+        np.ascontiguousarray(rows.label, dtype=np.float64),
+        np.ascontiguousarray(rows.weight, dtype=np.float64),
+    )
 
 
-@njit(cache=True, fastmath=_REORDER)  # type: ignore[untyped-decorator]
-def _add_gram(
-    features: Array,
-    row: Integers,
-    weight: Array,
-    first: int,
-    stop: int,
-    buffer: Array,
-    total: Array,
-) -> None:
-    """Add sum of w x x' over the rows first to stop to the upper triangle of ``total``, [d, d]."""
-    dimension = features.shape[1]
-    weights = np.zeros(_TOGETHER)
-    for begin in range(first, stop, _TOGETHER):
-        for place in range(_TOGETHER):
-            here = begin + place
-            weights[place] = weight[here] if here < stop else 0.0
-            source = features[row[min(here, stop - 1)]]
-            for k in range(dimension):
-                buffer[place, k] = source[k]
-        x0, x1, x2, x3 = buffer[0], buffer[1], buffer[2], buffer[3]
-        w0, w1, w2, w3 = weights[0], weights[1], weights[2], weights[3]
-        for p in range(dimension):
-            # Full rows of a local matrix keep the inner loop contiguous, so that it is vectorised.
-            a0, a1, a2, a3 = w0 * x0[p], w1 * x1[p], w2 * x2[p], w3 * x3[p]
-            out = total[p]
-            for q in range(p, dimension):
-                out[q] += a0 * x0[q] + a1 * x1[q] + a2 * x2[q] + a3 * x3[q]
-
-
-@njit(cache=True)  # type: ignore[untyped-decorator]
-def _add_moment(
-    features: Array,
-    feature_row: Integers,
-    label: Array,
-    weight: Array,
-    first: int,
-    stop: int,
-    total: Array,
-) -> None:
-    """Add sum of w y x over the rows first to stop to ``total``, [d]."""
-    for row in range(first, stop):
-        x = features[feature_row[row]]
-        weighted = weight[row] * label[row]
-        for k in range(len(total)):
-            total[k] += weighted * x[k]
-
-
-@njit(parallel=True, cache=True)  # type: ignore[untyped-decorator]
-def _moments(
-    features: Array,
-    feature_row: Integers,
-    label: Array,
-    weight: Array,
-    start: Integers,
-    first: Array,
-) -> None:
-    for task in prange(len(start) - 1):
-        _add_moment(features, feature_row, label, weight, start[task], start[task + 1], first[task])
-
-
-@njit(parallel=True, cache=True)  # type: ignore[untyped-decorator]
-def _statistics(
-    features: Array,
-    feature_row: Integers,
-    label: Array,
-    weight: Array,
-    start: Integers,
-    second: Array,
-    first: Array,
-) -> None:
-    dimension = features.shape[1]
-    for task in prange(len(start) - 1):
-        total = np.zeros((dimension, dimension))
-        buffer = np.empty((_TOGETHER, dimension))
-        _add_gram(features, feature_row, weight, start[task], start[task + 1], buffer, total)
-        _add_moment(features, feature_row, label, weight, start[task], start[task + 1], first[task])
-        entry = 0
-        for p in range(dimension):
-            for q in range(p, dimension):
-                second[task, entry] = total[p, q]
-                entry += 1
-
-
-@njit(parallel=True, cache=True, fastmath=_REORDER)  # type: ignore[untyped-decorator]
-def _solve_users(
-    start: Integers,
-    item: Integers,
-    label: Array,
-    items: Array,
-    ridge: Array,
-    shared: Array,
-    threads: int,
-    vectors: Array,
-) -> None:
-    dimension = items.shape[1]
-    ones = np.ones(1 + max(0, np.max(np.diff(start)))) if len(start) > 1 else np.ones(1)
-    for thread in prange(threads):
-        total = np.empty((dimension, dimension))
-        buffer = np.empty((_TOGETHER, dimension))
-        low = np.searchsorted(start, start[-1] * thread // threads)
-        high = np.searchsorted(start, start[-1] * (thread + 1) // threads)
-        for user in range(low, min(high, len(start) - 1)):
-            first, stop = start[user], start[user + 1]
-            if first == stop:
-                continue
-            total[:] = shared
-            for p in range(dimension):
-                total[p, p] += ridge[user]
-            own = item[first:stop]
-            _add_gram(items, own, ones, 0, stop - first, buffer, total)
-            solution = vectors[user]
-            for row in range(first, stop):
-                u = items[item[row]]
-                for p in range(dimension):
-                    solution[p] += label[row] * u[p]
-            _solve_in_place(total, solution)
-
-
-@njit(cache=True, fastmath=_REORDER)  # type: ignore[untyped-decorator]
-def _solve_in_place(matrix: Array, vector: Array) -> None:
-    """Solve for a positive semi-definite matrix (its upper triangle) by Cholesky, row by row.
-
-    A direction whose pivot is lost in rounding gets zero.
-    """
-    dimension = len(vector)
-    largest = 0.0
-    for p in range(dimension):
-        largest = max(largest, matrix[p, p])
-    least = 1e-14 * dimension * largest
-    for p in range(dimension):
-        row = matrix[p]
-        if row[p] <= least:
-            row[p:] = 0.0
-            vector[p] = 0.0
-            continue
-        pivot = 1.0 / np.sqrt(row[p])
-        for q in range(p, dimension):
-            row[q] *= pivot
-        vector[p] *= pivot
-        for q in range(p + 1, dimension):
-            factor = row[q]
-            below = matrix[q]
-            for r in range(q, dimension):
-                below[r] -= factor * row[r]
-            vector[q] -= factor * vector[p]
-    for p in range(dimension - 1, -1, -1):
-        if matrix[p, p] == 0.0:
-            vector[p] = 0.0
-            continue
-        rest = vector[p]
-        for q in range(p + 1, dimension):
-            rest -= matrix[p, q] * vector[q]
-        vector[p] = rest / matrix[p, p]
+def _start(rows: TaskRows) -> Integers:
+    return np.ascontiguousarray(rows.start, dtype=np.int64)
 
 
 @njit(parallel=True, cache=True)  # type: ignore[untyped-decorator]

@@ -78,9 +78,13 @@ def stretch_rows(rows: Floats, bound: float) -> NDArray[np.float64]:
            [0. , 0. ]])
     """
     limit = check_bound("bound", bound) * (1 - MARGIN)
-    unit, unit_norm, _ = _scaled(np.asarray(rows, dtype=np.float64))
-    scale = np.divide(limit, unit_norm, out=np.zeros_like(unit_norm), where=unit_norm > 0)
-    return unit * scale[:, None]
+    given: NDArray[np.float64] = np.asarray(rows, dtype=np.float64)
+    stretched = np.empty_like(given)
+    for first in range(0, len(given), _BLOCK):
+        unit, unit_norm, _ = _scaled(given[first : first + _BLOCK])
+        scale = np.divide(limit, unit_norm, out=np.zeros_like(unit_norm), where=unit_norm > 0)
+        np.multiply(unit, scale[:, None], out=stretched[first : first + _BLOCK])
+    return stretched
 
 
 def scale_down(norms: Floats, bound: float) -> NDArray[np.float64]:

@@ -74,8 +74,10 @@ class NoiseSource:
         for tile in range(first_task // TILE, -(-stop // TILE)):
             start = tile * TILE
             low, high = max(start, first_task), min(start + TILE, stop)
-            drawn = self._generator(b"noise", stream, step, tile).standard_normal((TILE, width))
-            noise[low - first_task : high - first_task] = drawn[low - start : high - start]
+            generator = self._generator(b"noise", stream, step, tile)
+            if low > start:
+                generator.standard_normal((low - start, width))  # of tasks before this block
+            generator.standard_normal(out=noise[low - first_task : high - first_task])
         return noise
 
     def sampling_key(self, name: str) -> int:

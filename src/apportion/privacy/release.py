@@ -21,7 +21,7 @@ See docs/guarantee.md.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,9 +33,10 @@ from apportion.privacy.bounds import UserBound
 from apportion.privacy.checks import number, whole
 from apportion.privacy.errors import ParameterError, ReleaseError
 from apportion.privacy.ledger import Ledger, PrivacyTarget, Record
-from apportion.privacy.noise import NoiseSource
+from apportion.privacy.noise import TILE, NoiseSource
 
 Array = NDArray[np.float64]
+Run = Callable[[Callable[[int], None], Iterable[int]], Iterable[None]]
 
 
 def packed_width(dimension: int) -> int:
@@ -192,7 +193,7 @@ class Curator:
             lone = -math.expm1(math.log1p(-delta) / cap)  # the chance that a count of 1 passes
             threshold = 1.0 - sigma * float(ndtri(lone))
         record = Record(name, part.what, (0, 1), bound.norm, bound.because, sigma, delta=delta)
-        noisy = _add_noise(self.noise, part, record, 0, 0, counts[:, None])[:, 0]
+        noisy = _add_noise(self.noise, map, part, record, 0, 0, counts[:, None])[:, 0]
         chosen = np.flatnonzero((noisy > threshold) & (counts > 0))
         chosen = chosen[np.argsort(ids[chosen], kind="stable")]
         self.ledger.append(replace(record, shape=(len(chosen), 1)))
@@ -200,7 +201,11 @@ class Curator:
 
 
 class OpenRelease:
-    """A recorded release that is waiting for its sums, in blocks of tasks, each task once."""
+    """A recorded release that is waiting for its sums, in blocks of tasks, each task once.
+
+    Attributes
+        run: ``map``, or something like it that draws noise in several threads; it is the same noise.
+    """
 
     def __init__(
         self, noise: NoiseSource, parts: Sequence[Part], records: Sequence[Record], tasks: int
@@ -209,6 +214,7 @@ class OpenRelease:
         self._parts = parts
         self._fed = np.zeros(tasks, dtype=bool)
         self._step = 0
+        self.run: Run = map
         self.records = tuple(records)
 
     def next_step(self) -> None:
@@ -236,11 +242,11 @@ class OpenRelease:
             raise ReleaseError(f"tasks {first_task} to {stop} are not among {len(self._fed)} tasks")
         if self._fed[first_task:stop].any():
             raise ReleaseError("a task was fed twice: its noise would be seen twice")
-        if not all(np.isfinite(block).all() for block in sums):
+        if not all(_all_finite(block) for block in sums):
             raise ReleaseError("the sums hold NaN or infinity: clip and check the data first")
         self._fed[first_task:stop] = True
         return tuple(
-            _add_noise(self._noise, part, record, self._step, first_task, block)
+            _add_noise(self._noise, self.run, part, record, self._step, first_task, block)
             for part, record, block in zip(self._parts, self.records, sums, strict=True)
         )
 
@@ -261,13 +267,39 @@ def _noise_scale(sensitivity: float, mu: float) -> float:
     return 0.0 if math.isinf(mu) else sensitivity / mu
 
 
+def _all_finite(block: Array) -> bool:
+    # NaN and infinity show in a sum, which takes neither memory nor time; so do sums that are too large.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(block.sum())) or bool(np.isfinite(block).all())
+
+
 def _add_noise(
-    noise: NoiseSource, part: Part, record: Record, step: int, first_task: int, sums: Array
+    noise: NoiseSource,
+    run: Run,
+    part: Part,
+    record: Record,
+    step: int,
+    first_task: int,
+    sums: Array,
 ) -> Array:
     if record.noise_scale == 0:
         return np.array(sums, dtype=np.float64)
-    drawn = noise.standard_normal(record.name, step, first_task, *sums.shape)
+    tasks, width = sums.shape
+    noisy = np.empty((tasks, width))
+    isometry = np.ones(width)
     if part.symmetric:
         rows, columns = np.triu_indices(part.width)
-        drawn[:, rows != columns] *= math.sqrt(0.5)
-    return sums + record.noise_scale * drawn
+        isometry[rows != columns] = math.sqrt(0.5)
+
+    def add(tile: int) -> None:
+        first, stop = max(tile * TILE - first_task, 0), min((tile + 1) * TILE - first_task, tasks)
+        drawn = noise.standard_normal(record.name, step, first_task + first, stop - first, width)
+        if part.symmetric:
+            drawn *= isometry
+        drawn *= record.noise_scale
+        np.add(sums[first:stop], drawn, out=noisy[first:stop])
+
+    tiles = range(first_task // TILE, -(-(first_task + tasks) // TILE))
+    for _ in zip(tiles, run(add, tiles), strict=True):  # every tile, or it is an error
+        pass
+    return noisy

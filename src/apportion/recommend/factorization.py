@@ -552,7 +552,8 @@ class MatrixFactorization(Estimator, Recommender):
         return ItemSettings(
             solver=self.solver,
             statistics=self.statistics,
-            clip=self.clip,
+            # Events are all 1, which is their bound: there is nothing to scale.
+            clip=self.clip if self.feedback == "explicit" else "row",
             sweeps=choice.sweeps,
             normalise=self._normalise,
             feature_bound=float(self.feature_bound),

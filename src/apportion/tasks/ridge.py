@@ -2,28 +2,30 @@
 
 import math
 from collections.abc import Iterator
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor
 from typing import Literal, Self
 
 import numpy as np
+from numba import get_num_threads
 from numpy.typing import NDArray
 
 from apportion.allocation import AdaptiveWeights, Allocation
 from apportion.data import TaskData
 from apportion.engine import CpuEngine, Engine, TaskRows
-from apportion.engine.threads import in_threads
+from apportion.engine.spectral import solve_filtered, solve_positive
 from apportion.privacy import (
     Curator,
     Part,
     UserWeights,
     clip_rows,
     clip_values,
+    pack,
     packed_width,
-    unpack,
 )
 from apportion.privacy.bounds import check_bound
 from apportion.privacy.checks import number
 from apportion.privacy.errors import ParameterError
+from apportion.privacy.noise import TILE
 from apportion.privacy.release import OpenRelease
 from apportion.tasks.base import MultiTaskLinear
 from apportion.tasks.penalty import Penalty
@@ -35,6 +37,8 @@ from apportion.tasks.shared import (
     solve_moments,
 )
 from apportion.tasks.shrunk import Released, Shrinkage
+
+Array = NDArray[np.float64]
 
 # Statistics are summed, released and solved this many bytes at a time, so that memory stays small
 # with any number of tasks.
@@ -274,10 +278,17 @@ def feed_statistics(
 ) -> Iterator[tuple[slice, NDArray[np.float64], NDArray[np.float64]]]:
     """Sum and release A (packed) and b, some tasks at a time."""
     block = max(1, _BLOCK_BYTES // (8 * rows.dimension * (rows.dimension + 1)))
-    for first in range(0, rows.tasks, block):
-        stop = min(first + block, rows.tasks)
-        A, b = release.feed(first, *engine.statistics(rows, first, stop))
-        yield slice(first, stop), A, b
+    if block > TILE:
+        block -= block % TILE  # noise is drawn for so many tasks at a time
+    with ThreadPoolExecutor(get_num_threads()) as pool:
+        release.run = pool.map
+        try:
+            for first in range(0, rows.tasks, block):
+                stop = min(first + block, rows.tasks)
+                A, b = release.feed(first, *engine.statistics(rows, first, stop))
+                yield slice(first, stop), A, b
+        finally:
+            release.run = map
     assert release.complete
 
 
@@ -287,37 +298,42 @@ def solve_statistics(
     """Sum, release and solve block by block; the models of all tasks, [tasks, d]."""
     d = rows.dimension
     noise_radius = release.records[0].noise_scale * math.sqrt(2 * d)
+    shared = None if penalty.shared is None else pack(penalty.shared[None])[0]
     coef = np.empty((rows.tasks, d))
     for block, A, b in feed_statistics(rows, release, engine):
-        matrices, alpha = penalty.add_shared(unpack(A, d), block.start), penalty.ridge[block]
+        alpha = penalty.ridge[block]
+        common = () if shared is None else (penalty.scale[block], shared)
         if noise_radius == 0 and alpha.min() > 0:
-            coef[block] = in_threads(solve_exactly, matrices, b, alpha)
+            coef[block] = solve_exactly(A, b, alpha, *common)
         else:
-            solve = partial(solve_noisy, ridge=noise_ridge * noise_radius)
-            coef[block] = in_threads(solve, matrices, b, alpha)
+            coef[block] = solve_noisy(A, b, alpha, noise_ridge * noise_radius, *common)
     return coef
 
 
 def solve_exactly(
-    A: NDArray[np.float64], b: NDArray[np.float64], alpha: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """(A + alpha_i I)^-1 b for each task, [tasks, d]: A is positive semi-definite, alpha is not zero."""
-    regular = A + alpha[:, None, None] * np.eye(A.shape[-1])
-    return np.asarray(np.linalg.solve(regular, b[:, :, None])[:, :, 0])
+    A: Array, b: Array, alpha: Array, scale: Array | None = None, shared: Array | None = None
+) -> Array:
+    """(A + alpha_i I)^-1 b for each task, [tasks, d]: A is positive semi-definite, alpha is not zero.
+
+    A and the others are as in ``solve_noisy``.
+    """
+    return solve_positive(pack(A) if A.ndim == 3 else A, b, alpha, scale, shared)
 
 
 def solve_noisy(
-    A: NDArray[np.float64], b: NDArray[np.float64], alpha: NDArray[np.float64], ridge: float
-) -> NDArray[np.float64]:
+    A: Array,
+    b: Array,
+    alpha: Array,
+    ridge: float,
+    scale: Array | None = None,
+    shared: Array | None = None,
+) -> Array:
     """argmin |(A+ + alpha_i I) theta - b|^2 + ridge^2 |theta|^2 for each task, [tasks, d].
 
-    A+ is the projection of A [tasks, d, d] on the positive semi-definite matrices. Where nothing
-    regularises, directions with (numerically) no data get a coefficient of zero.
+    A+ is the projection of A, packed or [tasks, d, d], on the positive semi-definite matrices; scale_i
+    times the shared matrix (packed) is added to A beforehand. Where nothing regularises, directions with
+    (numerically) no data get a coefficient of zero.
+
+    With A = V diag(l) V' this is V f(l) V' b, f(l) = v / (v^2 + ridge^2), v = max(l, 0) + alpha_i.
     """
-    values, vectors = np.linalg.eigh(A)
-    values = np.maximum(values, 0.0) + alpha[:, None]
-    largest = values.max(axis=1, keepdims=True, initial=0.0)
-    known = values > max(1, A.shape[-1]) * np.finfo(np.float64).eps * largest
-    filtered = np.divide(values, values**2 + ridge**2, out=np.zeros_like(values), where=known)
-    rotated = np.einsum("tij,ti->tj", vectors, b)
-    return np.asarray(np.einsum("tij,tj->ti", vectors, filtered * rotated))
+    return solve_filtered(pack(A) if A.ndim == 3 else A, b, alpha, ridge, scale, shared)

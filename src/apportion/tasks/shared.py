@@ -138,28 +138,39 @@ def shrink(
     # What rounding makes of an eigenvalue of zero is no direction to divide by.
     values[values <= len(values) * np.finfo(np.float64).eps * values.max(initial=0.0)] = 0.0
     unit = noise if noise > 0 else 1.0  # in units of the noise no bound is too large to be squared
-    b, a = b / unit, (np.outer(mass, values) + ridge[:, None]) / unit
+    rotated = (b / unit) @ basis
+    a = np.outer(mass, values / unit)
+    a += (ridge / unit)[:, None]
     variance = np.full_like(a, 1.0 if noise > 0 else 0.0)
     if spread is not None:
         variance += np.outer(spread / unit, values / unit)
     # What is noisier says less about rho and tau; relative to the noisiest, so that zero is no trouble.
     weight = np.ones_like(a) if (variance == 0).any() else variance.max() / variance
-    rotated = b @ basis
     centre = np.zeros_like(b)
     if guess is not None:
         centre = guess @ basis
-        scale = np.sum(weight * (a * centre) ** 2, axis=0)
-        agreement = np.sum(weight * a * centre * rotated, axis=0)
+        predicted = a * centre
+        scale, agreement = (_sums(weight, predicted, other) for other in (predicted, rotated))
         rho = np.divide(agreement, scale, out=np.zeros_like(scale), where=scale > 0)
-        centre = np.clip(rho, 0.0, 1.0) * centre
-        rotated = rotated - a * centre
-    total = np.sum(weight * rotated**2, axis=0)
+        rho = np.clip(rho, 0.0, 1.0)
+        centre *= rho
+        predicted *= rho
+        rotated -= predicted
+    total = _sums(weight, rotated, rotated)
     # Never quite zero: a thousandth of what is there is kept as signal.
-    signal = np.maximum(total - np.sum(weight * variance, axis=0), 1e-3 * total)
-    power = np.sum(weight * a**2, axis=0)
-    nothing = np.full_like(a, np.inf)
-    with np.errstate(over="ignore"):
-        penalty = np.divide(variance * power, signal, out=nothing, where=signal > 0)
-        divisor = a**2 + penalty
+    signal = np.maximum(total - np.einsum("ij,ij->j", weight, variance), 1e-3 * total)
+    power = _sums(weight, a, a)
+    with np.errstate(over="ignore", invalid="ignore"):
+        ratio = np.divide(power, signal, out=np.full_like(signal, np.inf), where=signal > 0)
+        divisor = np.multiply(variance, ratio, out=variance)
+        divisor[:, signal <= 0] = np.inf
+        divisor += np.square(a)
         filtered = np.divide(a, divisor, out=np.zeros_like(a), where=divisor > 0)
-    return np.asarray((centre + filtered * rotated) @ basis.T)
+    filtered *= rotated
+    filtered += centre
+    return np.asarray(filtered @ basis.T)
+
+
+def _sums(weight: Array, one: Array, other: Array) -> Array:
+    """Of the products of three arrays by column, without another array as large."""
+    return np.asarray(np.einsum("ij,ij,ij->j", weight, one, other))

@@ -1,0 +1,187 @@
+"""What follows the sums of per-item statistics: noise, projection, solution; in alternating rounds.
+
+NUMBA_NUM_THREADS=2 python -m benchmarks.solves
+NUMBA_NUM_THREADS=2 python -m benchmarks.solves --dimension 128 --systems 20108 --rounds 3
+"""
+
+import argparse
+import resource
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numba import get_num_threads, njit, prange
+
+from apportion.engine import TaskRows
+from apportion.engine.threads import in_threads
+from apportion.privacy import (
+    Curator,
+    NoiseSource,
+    Part,
+    PrivacyTarget,
+    UserBound,
+    packed_width,
+    unpack,
+)
+from apportion.tasks.penalty import Penalty
+from apportion.tasks.ridge import solve_exactly, solve_noisy, solve_statistics
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def main(dimensions: list[int], systems: int, rounds: int) -> None:
+    for d in dimensions:
+        print(f"{systems:,} systems of dimension {d}, {get_num_threads()} threads")
+        item_step(d, systems, rounds)  # first, as the other's temporaries would hide its memory
+        compare_solvers(d, min(systems, 2**25 // d**2), rounds, systems)
+
+
+def compare_solvers(d: int, sample: int, rounds: int, systems: int) -> None:
+    """On some of the systems, so that NumPy's temporaries fit; seconds are for all of them."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(sample, d // 2, d))
+    gram = X.transpose(0, 2, 1) @ X
+    packed = np.ascontiguousarray(gram[:, *np.triu_indices(d)])
+    noisy = packed + 3 * np.sqrt(d) * rng.normal(size=packed.shape)
+    full, b, alpha = unpack(noisy, d), rng.normal(size=(sample, d)), np.ones(sample)
+    regular = gram + np.eye(d)
+    fastest(
+        "  noisy",
+        {
+            "lanes": lambda: solve_noisy(noisy, b, alpha, 1.0),
+            "LAPACK from numba": lambda: _by_lapack(full, b, alpha, 1.0),
+            "numpy eigh": lambda: in_threads(partial(_by_eigh, ridge=1.0), full, b, alpha),
+        },
+        rounds,
+        systems / sample,
+    )
+    fastest(
+        "  exact",
+        {
+            "lanes": lambda: solve_exactly(packed, b, alpha),
+            "LAPACK from numba": lambda: _by_cholesky(regular, b),
+            "numpy solve": lambda: in_threads(np.linalg.solve, regular, b[:, :, None]),
+        },
+        rounds,
+        systems / sample,
+    )
+
+
+def item_step(d: int, systems: int, rounds: int) -> None:
+    """Everything but the sums, which are there already."""
+    sums: Any = _Sums(d)
+    nobody = np.zeros(0, dtype=np.int64)
+    rows = TaskRows(
+        np.zeros((0, d)), nobody, np.zeros(0), np.zeros(0), nobody, np.zeros(systems + 1, np.int64)
+    )
+    penalty = Penalty(np.ones(systems), np.ones(systems), np.eye(d))
+    bound = UserBound(1.0, "a benchmark")
+    parts = [Part("A", "", bound, width=d, symmetric=True), Part("b", "", bound, width=d)]
+    numbers = systems * (packed_width(d) + d) / 1e6
+
+    def step(epsilon: float) -> None:
+        curator = Curator(PrivacyTarget(epsilon, 1e-6))
+        release = curator.open("sweep", parts, systems, curator.ledger.affordable_mu())
+        solve_statistics(rows, release, penalty, 1.0, sums)
+
+    noise = NoiseSource()
+    before = _peak()
+    times = fastest(
+        "  item step",
+        {
+            "epsilon 1": lambda: step(1.0),
+            "no noise": lambda: step(float("inf")),
+            "noise, 1 thread": lambda: _draw(noise, d, systems),
+        },
+        rounds,
+    )
+    print(
+        f"    peak memory {_peak() - before:.0f} MB beyond what was used before; "
+        f"{numbers / times['noise, 1 thread']:.0f} M draws a second in one thread"
+    )
+
+
+def fastest(
+    title: str, works: dict[str, Callable[[], object]], rounds: int, scale: float = 1.0
+) -> dict[str, float]:
+    """Least wall seconds, and CPU seconds per thread, of alternating rounds."""
+    best = dict.fromkeys(works, (np.inf, np.inf))
+    for turn in range(rounds + 1):
+        for name, work in works.items():
+            start, cpu = time.perf_counter(), time.process_time()
+            work()
+            spent = time.perf_counter() - start, time.process_time() - cpu
+            if turn:  # the first warms up
+                best[name] = (min(best[name][0], spent[0]), min(best[name][1], spent[1]))
+    first = next(iter(best.values()))
+    for name, (wall, cpu) in best.items():
+        print(
+            f"{title}, {name}: {scale * wall:.3f} s ({scale * cpu / get_num_threads():.3f} CPU s a "
+            f"thread), {wall / first[0]:.2f} x"
+        )
+    return {name: wall for name, (wall, _) in best.items()}
+
+
+class _Sums:
+    """Sums that cost nothing but the memory."""
+
+    def __init__(self, dimension: int) -> None:
+        self._dimension = dimension
+
+    def statistics(self, rows: TaskRows, first_task: int, stop_task: int) -> tuple[Array, Array]:
+        del rows
+        tasks, d = stop_task - first_task, self._dimension
+        return np.zeros((tasks, packed_width(d))), np.zeros((tasks, d))
+
+
+def _draw(noise: NoiseSource, d: int, systems: int) -> None:
+    for first in range(0, systems, 256):
+        noise.standard_normal("A", 0, first, min(256, systems - first), packed_width(d) + d)
+
+
+def _by_eigh(A: Array, b: Array, alpha: Array, ridge: float) -> Array:
+    values, vectors = np.linalg.eigh(A)
+    values = np.maximum(values, 0.0) + alpha[:, None]
+    filtered = values / (values**2 + ridge**2)
+    rotated = np.einsum("tij,ti->tj", vectors, b)
+    return np.asarray(np.einsum("tij,tj->ti", vectors, filtered * rotated))
+
+
+@njit(parallel=True)  # type: ignore[untyped-decorator]
+def _by_lapack(A: Array, b: Array, alpha: Array, ridge: float) -> Array:
+    theta = np.empty_like(b)
+    for i in prange(len(A)):
+        values, vectors = np.linalg.eigh(A[i])
+        values = np.maximum(values, 0.0) + alpha[i]
+        theta[i] = vectors @ (values / (values**2 + ridge**2) * (vectors.T @ b[i]))
+    return theta
+
+
+@njit(parallel=True)  # type: ignore[untyped-decorator]
+def _by_cholesky(A: Array, b: Array) -> Array:
+    theta = np.empty_like(b)
+    for i in prange(len(A)):
+        lower = np.linalg.cholesky(A[i])
+        solved = b[i].copy()
+        for k in range(len(solved)):
+            solved[k] = (solved[k] - lower[k, :k] @ solved[:k]) / lower[k, k]
+        upper = np.ascontiguousarray(lower.T)
+        for k in range(len(solved) - 1, -1, -1):
+            solved[k] = (solved[k] - upper[k, k + 1 :] @ solved[k + 1 :]) / upper[k, k]
+        theta[i] = solved
+    return theta
+
+
+def _peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dimension", type=int, nargs="+", default=[32, 64, 128])
+    parser.add_argument("--systems", type=int, default=20_108)
+    parser.add_argument("--rounds", type=int, default=3)
+    given = parser.parse_args()
+    main(given.dimension, given.systems, given.rounds)

@@ -1,0 +1,651 @@
+# ruff: noqa: ARG001 (an intrinsic names all its arguments, of some of which nobody asks the type)
+"""Solutions of many small symmetric systems, several at once, one in each lane of the vector registers.
+
+How
+    A lane does the same arithmetic whatever its neighbours are, so the solution of a system does not
+    depend on which others it is solved with, nor on the number of threads. Everything is float64.
+
+    A function of a symmetric matrix times a vector needs no eigenvectors: reflections make the matrix
+    tridiagonal and rotations (implicit QL) make it diagonal. Both are applied to the vector as they come,
+    its entries are multiplied by the function of the eigenvalues, and both are taken back in reverse.
+
+    Matrices are symmetric and come as their upper triangles, row by row: [systems, d (d + 1) / 2].
+"""
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import get_num_threads, njit, prange, types
+from numba.core import cgutils
+from numba.extending import intrinsic, models, overload, register_model
+from numba.np.arrayobj import make_array
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+# Systems solved at once. The widest registers hold eight numbers; where they are narrower, each
+# instruction becomes several.
+LANES = 8
+
+_EPSILON = float(np.finfo(np.float64).eps)
+# Squares below this are rounded coarsely or to zero. Matrices are scaled to a largest entry of one before
+# anything is squared, so what is dropped on its account is far below rounding.
+_TINY = 1e-290
+
+
+def solve_filtered(
+    packed: Array,
+    b: Array,
+    alpha: Array,
+    ridge: float,
+    scale: Array | None = None,
+    shared: Array | None = None,
+) -> Array:
+    """V f(lambda) V' b for each A = V diag(lambda) V', with f(l) = v / (v^2 + ridge^2), [systems, d].
+
+    v = max(l, 0) + alpha_i. Directions in which v is lost in the rounding of the largest are left out.
+    A is the packed matrix plus scale_i times the shared one (packed), if there is one.
+    """
+    theta, failed = np.empty(b.shape), np.zeros(len(b))
+    added = _added(packed, scale, shared)
+    _filtered(packed, *added, b, alpha, float(ridge), get_num_threads(), theta, failed)
+    for system in np.flatnonzero(failed):
+        A = packed[system] + added[0][system] * added[1]
+        theta[system] = _by_eigenvectors(A, b[system], alpha[system], ridge)
+    return theta
+
+
+def solve_positive(
+    packed: Array,
+    b: Array,
+    alpha: Array,
+    scale: Array | None = None,
+    shared: Array | None = None,
+) -> Array:
+    """(A + alpha_i I)^-1 b for each positive semi-definite A, by Cholesky, [systems, d].
+
+    Where a pivot is lost in rounding, directions without data are left out. A: see ``solve_filtered``.
+    """
+    theta, failed = np.empty(b.shape), np.zeros(len(b))
+    added = _added(packed, scale, shared)
+    _positive(packed, *added, b, alpha, get_num_threads(), theta, failed)
+    some = np.flatnonzero(failed)
+    if len(some):
+        A = packed[some] + added[0][some, None] * added[1]
+        theta[some] = solve_filtered(A, b[some], alpha[some], 0.0)
+    return theta
+
+
+def _added(packed: Array, scale: Array | None, shared: Array | None) -> tuple[Array, Array]:
+    if scale is None or shared is None:
+        return np.zeros(len(packed)), np.zeros(packed.shape[1])
+    return scale, shared
+
+
+def _by_eigenvectors(packed: Array, b: Array, alpha: float, ridge: float) -> Array:
+    """What ``solve_filtered`` computes, for one system, by LAPACK: slower, but it always converges."""
+    d = len(b)
+    A = np.zeros((d, d))
+    A[np.triu_indices(d)] = packed
+    values, vectors = np.linalg.eigh(A, UPLO="U")
+    values = np.maximum(values, 0.0) + alpha
+    known = values > d * _EPSILON * values.max()
+    values[~known] = 1.0
+    return np.asarray(vectors @ (known * (vectors.T @ b) / (values + ridge * (ridge / values))))
+
+
+# ------------------------------------------------------------------ vectors of numbers, one per lane
+
+
+class _Lanes(types.Type):  # type: ignore[misc]
+    """One number per lane."""
+
+    def __init__(self) -> None:
+        super().__init__(name=f"float64x{LANES}")
+
+
+class _Mask(types.Type):  # type: ignore[misc]
+    """One truth value per lane."""
+
+    def __init__(self) -> None:
+        super().__init__(name=f"boolx{LANES}")
+
+
+_lanes, _mask = _Lanes(), _Mask()
+_NUMBERS = ir.VectorType(ir.DoubleType(), LANES)
+_BITS = ir.VectorType(ir.IntType(1), LANES)
+
+
+@register_model(_Lanes)
+class _LanesModel(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, _NUMBERS)
+
+
+@register_model(_Mask)
+class _MaskModel(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, _BITS)
+
+
+def _place(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
+    """The address of numbers ``LANES * index`` and on of a contiguous array."""
+    data = make_array(array_type)(context, builder, array).data
+    first = builder.mul(index, ir.Constant(index.type, LANES))
+    return builder.bitcast(builder.gep(data, [first]), _NUMBERS.as_pointer())
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def load(_: Any, array: Any, index: Any) -> Any:
+    """The vector at ``index`` of an array of vectors, which for NumPy are ``LANES`` numbers each."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = _place(context, builder, signature.args[0], *arguments)
+        return builder.load(place, align=8)
+
+    return _lanes(array, types.intp), emit
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def store(_: Any, array: Any, index: Any, value: Any) -> Any:
+    """Put a vector to ``index`` of an array of vectors."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array, index, value = arguments
+        place = _place(context, builder, signature.args[0], array, index)
+        builder.store(value, place, align=8)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, _lanes), emit
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def spread(_: Any, value: Any) -> Any:
+    """The same number in every lane."""
+
+    def emit(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+        empty = ir.Constant(_NUMBERS, ir.Undefined)
+        first = builder.insert_element(empty, arguments[0], ir.Constant(ir.IntType(32), 0))
+        order = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+        return builder.shuffle_vector(first, empty, order)
+
+    return _lanes(types.float64), emit
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def select(_: Any, mask: Any, yes: Any, no: Any) -> Any:
+    """In each lane the one or the other number."""
+
+    def emit(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+        return builder.select(*arguments)
+
+    return _lanes(_mask, _lanes, _lanes), emit
+
+
+def _library(name: str, takes: Any, gives: Any) -> Any:
+    """One of LLVM's own functions of a vector."""
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def function(_: Any, value: Any) -> Any:
+        def emit(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+            kind = ir.FunctionType(
+                ir.DoubleType() if gives is types.float64 else _NUMBERS, [_NUMBERS]
+            )
+            called = cgutils.get_or_insert_function(
+                builder.module, kind, f"llvm.{name}.v{LANES}f64"
+            )
+            return builder.call(called, arguments)
+
+        return gives(takes), emit
+
+    return function
+
+
+root = _library("sqrt", _lanes, _lanes)
+size = _library("fabs", _lanes, _lanes)
+least = _library("vector.reduce.fmin", _lanes, types.float64)
+largest = _library("vector.reduce.fmax", _lanes, types.float64)
+
+
+def _operator(symbol: Any, kind: Any, result: Any, emit: Callable[[Any, Any, Any], Any]) -> None:
+    @intrinsic  # type: ignore[untyped-decorator]
+    def apply(_: Any, a: Any, b: Any) -> Any:
+        def emit_both(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+            return emit(builder, *arguments)
+
+        return result(kind, kind), emit_both
+
+    @overload(symbol, strict=False)  # type: ignore[untyped-decorator]
+    def implementation(a: Any, b: Any) -> Any:
+        return (lambda a, b: apply(a, b)) if a == b == kind else None
+
+
+# A product that is added to something may be rounded once instead of twice, in all lanes alike.
+_FUSED = ("contract",)
+_operator(operator.add, _lanes, _lanes, lambda to, a, b: to.fadd(a, b, flags=_FUSED))
+_operator(operator.sub, _lanes, _lanes, lambda to, a, b: to.fsub(a, b, flags=_FUSED))
+_operator(operator.mul, _lanes, _lanes, lambda to, a, b: to.fmul(a, b, flags=_FUSED))
+_operator(operator.truediv, _lanes, _lanes, lambda to, a, b: to.fdiv(a, b))
+_operator(operator.lt, _lanes, _mask, lambda to, a, b: to.fcmp_ordered("<", a, b))
+_operator(operator.le, _lanes, _mask, lambda to, a, b: to.fcmp_ordered("<=", a, b))
+_operator(operator.eq, _lanes, _mask, lambda to, a, b: to.fcmp_ordered("==", a, b))
+_operator(operator.and_, _mask, _mask, lambda to, a, b: to.and_(a, b))
+_operator(operator.or_, _mask, _mask, lambda to, a, b: to.or_(a, b))
+
+
+# ------------------------------------------------------------------ the steps, for one group of systems
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _vectors(count: int) -> Array:
+    """Room for so many vectors, none of which straddles two cache lines."""
+    room = np.empty((count + 1) * LANES)
+    first = (-room.ctypes.data // 8) % LANES
+    return room[first : first + count * LANES]
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _fill(rows: Array, scale: Array, shared: Array, first: int, ready: Array, sizes: Array) -> None:
+    """Put rows ``first`` and on into the lanes, with scale_i * shared, divided by their largest entries.
+
+    Lanes beyond the last row repeat it.
+    """
+    systems, width = rows.shape
+    for entry in range(width):
+        for lane in range(LANES):
+            ready[entry * LANES + lane] = rows[min(first + lane, systems - 1), entry]
+    for lane in range(LANES):
+        sizes[lane] = scale[min(first + lane, systems - 1)]
+    multiple, top = load(sizes, 0), spread(1e-300)
+    for entry in range(width):
+        x = load(ready, entry) + multiple * spread(shared[entry])
+        store(ready, entry, x)
+        top = select(top < size(x), size(x), top)
+    inverse = spread(1.0) / top
+    for entry in range(width):
+        store(ready, entry, load(ready, entry) * inverse)
+    store(sizes, 0, top)
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _update_and_multiply(
+    n: int, k: int, matrix: Array, row: int, at: int, v: Array, w: Array, product: Array
+) -> None:
+    """Subtract v w' + w v' from rows k and on, and multiply what is left by a vector.
+
+    The vector lies in the matrix, before the diagonal of row k, from ``row`` on. ``at`` is where row k
+    begins. Both in one pass, two rows at a time: each entry is read and written once.
+    """
+    i = k
+    while i + 1 < n:
+        below = at + n - i  # where the next row begins
+        v0, w0, u0 = load(v, i), load(w, i), load(matrix, row + i - k)
+        v1, w1, u1 = load(v, i + 1), load(w, i + 1), load(matrix, row + i + 1 - k)
+        a = load(matrix, at) - v0 * w0 - w0 * v0
+        c = load(matrix, at + 1) - v0 * w1 - w0 * v1
+        e = load(matrix, below) - v1 * w1 - w1 * v1
+        store(matrix, at, a)
+        store(matrix, at + 1, c)
+        store(matrix, below, e)
+        sum0 = load(product, i) + a * u0 + c * u1
+        sum1 = load(product, i + 1) + c * u0 + e * u1
+        for j in range(i + 2, n):
+            vj, wj, uj = load(v, j), load(w, j), load(matrix, row + j - k)
+            a = load(matrix, at + j - i) - v0 * wj - w0 * vj
+            c = load(matrix, below + j - i - 1) - v1 * wj - w1 * vj
+            store(matrix, at + j - i, a)
+            store(matrix, below + j - i - 1, c)
+            sum0 = sum0 + a * uj
+            sum1 = sum1 + c * uj
+            store(product, j, load(product, j) + a * u0 + c * u1)
+        store(product, i, sum0)
+        store(product, i + 1, sum1)
+        at = below + n - i - 1
+        i += 2
+    if i < n:
+        vi, wi, ui = load(v, i), load(w, i), load(matrix, row + i - k)
+        a = load(matrix, at) - vi * wi - wi * vi
+        store(matrix, at, a)
+        store(product, i, load(product, i) + a * ui)
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _tridiagonalise(
+    n: int,
+    matrix: Array,
+    vector: Array,
+    diagonal: Array,
+    beside: Array,
+    factor: Array,
+    v: Array,
+    w: Array,
+    product: Array,
+) -> None:
+    """Reflections I - factor_k u u' that make the matrix tridiagonal; the vector is reflected as well.
+
+    u is left in row k of the matrix, beside its diagonal.
+    """
+    zero, one, half, tiny = spread(0.0), spread(1.0), spread(0.5), spread(_TINY)
+    for j in range(n):
+        store(v, j, zero)
+        store(w, j, zero)
+        store(beside, j, zero)
+    at = 0
+    for k in range(n):
+        # The rows from k on still lack the last reflection: - v w' - w v'.
+        vk, wk = load(v, k), load(w, k)
+        rest = zero
+        for j in range(k, n):
+            x = load(matrix, at + j - k) - vk * load(w, j) - wk * load(v, j)
+            store(matrix, at + j - k, x)
+            if j > k + 1:
+                rest = rest + x * x
+        store(diagonal, k, load(matrix, at))
+        if k + 1 == n:
+            return
+        first = load(matrix, at + 1)
+        reflected = tiny < rest
+        length = root(first * first + rest)
+        signed = select(first < zero, zero - length, length)
+        scale = select(reflected, one / (length * (length + size(first))), zero)
+        store(beside, k, select(reflected, zero - signed, first))
+        store(factor, k, scale)
+        store(matrix, at + 1, first + signed)
+        along = zero
+        for j in range(k + 1, n):
+            along = along + load(matrix, at + j - k) * load(vector, j)
+            store(product, j, zero)
+        along = along * scale
+        for j in range(k + 1, n):
+            store(vector, j, load(vector, j) - along * load(matrix, at + j - k))
+        _update_and_multiply(n, k + 1, matrix, at + 1, at + n - k, v, w, product)
+        along = zero
+        for j in range(k + 1, n):
+            along = along + load(matrix, at + j - k) * load(product, j)
+        along = along * scale * scale * half
+        for j in range(k + 1, n):
+            u = load(matrix, at + j - k)
+            store(v, j, u)
+            store(w, j, load(product, j) * scale - along * u)
+        at += n - k
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _reflect_back(n: int, matrix: Array, factor: Array, vector: Array) -> None:
+    at = n * (n + 1) // 2 - 1
+    for k in range(n - 2, -1, -1):
+        at -= n - k
+        along = spread(0.0)
+        for j in range(k + 1, n):
+            along = along + load(matrix, at + j - k) * load(vector, j)
+        along = along * load(factor, k)
+        for j in range(k + 1, n):
+            store(vector, j, load(vector, j) - along * load(matrix, at + j - k))
+
+
+# Sweeps of QL allowed for each dimension; 2.3 are usual.
+_SWEEPS = 6
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _diagonalise(
+    n: int,
+    diagonal: Array,
+    beside: Array,
+    vector: Array,
+    rotations: Array,
+    ranges: Integers,
+    failed: Array,
+) -> int:
+    """Rotate until nothing is left beside the diagonal; the number of sweeps, which are noted.
+
+    In every lane the first block that is not diagonal yet, rows ``low`` to ``high``, is swept from its
+    end to its beginning with Wilkinson's shift; where a lane has nothing to do it turns by nothing.
+    ``failed`` is set to one where as many sweeps as there is room for did not suffice.
+    """
+    zero, one, two, tiny = spread(0.0), spread(1.0), spread(2.0), spread(_TINY)
+    epsilon, beyond = spread(_EPSILON), spread(float(n))
+    sweeps, used, begin = 0, 0, 0
+    store(failed, 0, zero)
+    while True:
+        low, high = beyond, zero
+        d_low = d_next = e_low = d_high = zero
+        was_small = zero  # 0: nothing beside the row after this one
+        above = load(diagonal, n - 1)
+        for i in range(n - 2, begin - 1, -1):
+            here, e = load(diagonal, i), load(beside, i)
+            # Small beside its neighbours, or beside the matrix, whose largest entry was one.
+            big = epsilon * (size(here) + size(above)) < size(e)
+            big = big & (epsilon < size(e) + size(e))
+            store(beside, i, select(big, e, zero))  # so that it stays small, whatever follows
+            ends = big & (was_small == zero)
+            high = select(ends, spread(float(i + 1)), high)
+            d_high = select(ends, above, d_high)
+            low = select(big, spread(float(i)), low)
+            d_low, d_next = select(big, here, d_low), select(big, above, d_next)
+            e_low = select(big, e, e_low)
+            was_small = select(big, one, zero)
+            above = here
+        begin, end = int(least(low)), int(largest(high))
+        if begin >= n:
+            return sweeps
+        if sweeps == len(ranges):
+            store(failed, 0, select(low < beyond, one, zero))
+            return sweeps
+        ranges[sweeps, 0], ranges[sweeps, 1] = begin, end
+        sweeps += 1
+        idle = low == beyond
+        bend = (d_next - d_low) / select(idle, one, two * e_low)
+        turn = root(bend * bend + one)
+        g = d_high - d_low + e_low / (bend + select(bend < zero, zero - turn, turn))
+        s, c, p = one, one, zero
+        d_above, z_above = load(diagonal, end), load(vector, end)
+        for i in range(end - 1, begin - 1, -1):
+            place, after = spread(float(i)), spread(float(i + 1))
+            active = (low <= place) & (place < high)
+            last = low == place
+            d, e = load(diagonal, i), load(beside, i)
+            f, h = s * e, c * e
+            x = d_above - p
+            # As much as possible is ready before the root and the quotient, which take longest.
+            product, twice = (d - x) * f + two * g * h, h + h
+            square = f * f + g * g
+            turns = active & (tiny < square)
+            r = root(square)
+            inverse = one / r
+            s_new = select(turns, f * inverse, zero)
+            c_new = select(turns, g * inverse, one)
+            t = select(turns, product * inverse, twice)
+            p_new = s_new * t
+            g_new = c_new * t - h
+            store(diagonal, i + 1, select(active, x + p_new, d_above))
+            kept = select(after < high, r, zero)
+            store(beside, i + 1, select(active, kept, load(beside, i + 1)))
+            d_above = select(last, d - p_new, d)
+            store(beside, i, select(last, g_new, e))
+            store(rotations, 2 * used, c_new)
+            store(rotations, 2 * used + 1, s_new)
+            used += 1
+            z = load(vector, i)
+            store(vector, i + 1, s_new * z + c_new * z_above)
+            z_above = c_new * z - s_new * z_above
+            s, c = select(active, s_new, s), select(active, c_new, c)
+            p, g = select(active, p_new, p), select(active, g_new, g)
+        store(diagonal, begin, d_above)
+        store(vector, begin, z_above)
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _rotate_back(sweeps: int, rotations: Array, ranges: Integers, vector: Array) -> None:
+    used = 0
+    for sweep in range(sweeps):
+        used += ranges[sweep, 1] - ranges[sweep, 0]
+    for sweep in range(sweeps - 1, -1, -1):
+        begin, end = ranges[sweep, 0], ranges[sweep, 1]
+        z = load(vector, begin)
+        for i in range(begin, end):
+            used -= 1
+            c, s = load(rotations, 2 * used), load(rotations, 2 * used + 1)
+            above = load(vector, i + 1)
+            store(vector, i, c * z + s * above)
+            z = c * above - s * z
+        store(vector, end, z)
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _filter(
+    n: int, diagonal: Array, sizes: Array, alpha: Array, ridge: float, vector: Array, gain: Array
+) -> None:
+    """Multiply by f of the eigenvalues, relative to the largest f, which becomes the ``gain``."""
+    zero, one, bound, normal = spread(0.0), spread(1.0), spread(ridge), spread(2.3e-308)
+    scale, shift = load(sizes, 0), load(alpha, 0)
+    top = zero
+    for i in range(n):
+        value = load(diagonal, i) * scale
+        value = select(value < zero, zero, value) + shift
+        top = select(top < value, value, top)
+        store(diagonal, i, value)
+    least_known = spread(n * _EPSILON) * top
+    most = zero
+    for i in range(n):
+        value = load(diagonal, i)
+        known = (least_known < value) & (normal < value)
+        # No square, which might be too large or too small a number.
+        factor = select(known, one / (value + bound * (bound / value)), zero)
+        most = select(most < factor, factor, most)
+        store(diagonal, i, factor)
+    inverse = select(zero < most, one / most, zero)
+    for i in range(n):
+        store(vector, i, load(vector, i) * (load(diagonal, i) * inverse))
+    store(gain, 0, most)
+
+
+@njit(parallel=True, cache=True)  # type: ignore[untyped-decorator]
+def _filtered(
+    packed: Array,
+    scale: Array,
+    shared: Array,
+    b: Array,
+    alpha: Array,
+    ridge: float,
+    threads: int,
+    theta: Array,
+    failed: Array,
+) -> None:
+    systems, n = b.shape
+    groups = -(-systems // LANES)
+    nothing = np.zeros(max(systems, n))
+    for thread in prange(threads):
+        matrix, vector, product = _vectors(packed.shape[1]), _vectors(n), _vectors(n)
+        diagonal, beside, factor = _vectors(n), _vectors(n), _vectors(n)
+        v, w = _vectors(n), _vectors(n)
+        ranges = np.empty((_SWEEPS * (n + 4), 2), dtype=np.int64)
+        rotations = _vectors(2 * n * len(ranges))  # room that is not used takes no memory
+        of_matrix, of_vector, shift = _vectors(1), _vectors(1), _vectors(1)
+        gain, unfinished = _vectors(1), _vectors(1)
+        for group in range(groups * thread // threads, groups * (thread + 1) // threads):
+            start = group * LANES
+            _fill(packed, scale, shared, start, matrix, of_matrix)
+            _fill(b, nothing, nothing, start, vector, of_vector)
+            for lane in range(LANES):
+                shift[lane] = alpha[min(start + lane, systems - 1)]
+            _tridiagonalise(n, matrix, vector, diagonal, beside, factor, v, w, product)
+            sweeps = _diagonalise(n, diagonal, beside, vector, rotations, ranges, unfinished)
+            _filter(n, diagonal, of_matrix, shift, ridge, vector, gain)
+            _rotate_back(sweeps, rotations, ranges, vector)
+            _reflect_back(n, matrix, factor, vector)
+            for lane in range(min(LANES, systems - start)):
+                failed[start + lane] = unfinished[lane]
+                for k in range(n):
+                    value = vector[k * LANES + lane] * of_vector[lane]
+                    theta[start + lane, k] = value * gain[lane]
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _cholesky(n: int, matrix: Array, vector: Array, failed: Array) -> None:
+    """Solve in place for positive definite matrices; ``failed`` is one where a pivot was lost."""
+    zero, one = spread(0.0), spread(1.0)
+    top, at = zero, 0
+    for k in range(n):
+        here = load(matrix, at)
+        top = select(top < here, here, top)
+        at += n - k
+    lost = top * spread(n * _EPSILON)
+    flag = zero
+    at = 0
+    for k in range(n):
+        pivot = load(matrix, at)
+        good = lost < pivot
+        flag = select(good, flag, one)
+        inverse = one / root(select(good, pivot, one))
+        store(matrix, at, inverse)
+        solved = load(vector, k) * inverse
+        store(vector, k, solved)
+        for j in range(k + 1, n):
+            u = load(matrix, at + j - k) * inverse
+            store(matrix, at + j - k, u)
+            store(vector, j, load(vector, j) - solved * u)
+        below = at + n - k
+        i = k + 1
+        while i + 1 < n:  # two rows at a time
+            u0, u1 = load(matrix, at + i - k), load(matrix, at + i + 1 - k)
+            after = below + n - i
+            store(matrix, below, load(matrix, below) - u0 * u0)
+            store(matrix, below + 1, load(matrix, below + 1) - u0 * u1)
+            store(matrix, after, load(matrix, after) - u1 * u1)
+            for j in range(i + 2, n):
+                u = load(matrix, at + j - k)
+                store(matrix, below + j - i, load(matrix, below + j - i) - u0 * u)
+                store(matrix, after + j - i - 1, load(matrix, after + j - i - 1) - u1 * u)
+            below = after + n - i - 1
+            i += 2
+        if i < n:
+            u = load(matrix, at + i - k)
+            store(matrix, below, load(matrix, below) - u * u)
+        at += n - k
+    for k in range(n - 1, -1, -1):
+        at -= n - k
+        rest = load(vector, k)
+        for j in range(k + 1, n):
+            rest = rest - load(matrix, at + j - k) * load(vector, j)
+        store(vector, k, rest * load(matrix, at))
+    store(failed, 0, flag)
+
+
+@njit(parallel=True, cache=True)  # type: ignore[untyped-decorator]
+def _positive(
+    packed: Array,
+    scale: Array,
+    shared: Array,
+    b: Array,
+    alpha: Array,
+    threads: int,
+    theta: Array,
+    failed: Array,
+) -> None:
+    systems, n = b.shape
+    groups = -(-systems // LANES)
+    nothing = np.zeros(max(systems, n))
+    for thread in prange(threads):
+        matrix, vector = _vectors(packed.shape[1]), _vectors(n)
+        of_matrix, of_vector, lost = _vectors(1), _vectors(1), _vectors(1)
+        for group in range(groups * thread // threads, groups * (thread + 1) // threads):
+            start = group * LANES
+            _fill(packed, scale, shared, start, matrix, of_matrix)
+            _fill(b, nothing, nothing, start, vector, of_vector)
+            at = 0
+            for k in range(n):
+                for lane in range(LANES):
+                    shift = alpha[min(start + lane, systems - 1)]
+                    matrix[at * LANES + lane] += shift / of_matrix[lane]
+                at += n - k
+            _cholesky(n, matrix, vector, lost)
+            for lane in range(min(LANES, systems - start)):
+                failed[start + lane] = lost[lane]
+                for k in range(n):
+                    value = vector[k * LANES + lane] * of_vector[lane]
+                    theta[start + lane, k] = value / of_matrix[lane]

@@ -1,0 +1,311 @@
+"""The vectors of all users, given the items: one small system of equations for each.
+
+They are solved in float32, which is enough: a user's vector is the user's own, is bounded in float64
+before anything is released, and what was released does not depend on how it was computed. Whoever's
+system float32 cannot solve well is solved in float64 instead, by code that is plain and slow.
+
+With the eigenvectors Q of what all users share, shared = Q S Q', and items turned by Q, a user's system is
+(X'X + D) v = X'y with D = S + ridge diagonal, X being its rows [n, d]. With fewer rows than factors it is
+smaller the other way round: v = D^-1/2 Z'a with (Z Z' + I) a = y and Z = X D^-1/2.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import get_num_threads, njit, prange
+from numpy.typing import NDArray
+
+from apportion.engine.gram import (
+    PANEL,
+    TILE,
+    add_row,
+    add_upper,
+    aligned,
+    ask_for_row,
+    cholesky,
+    padded,
+    put_row,
+    substitute,
+    take_next,
+)
+
+Array = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Integers = NDArray[np.integer[Any]]
+
+_LANES = 16
+_AHEAD = 32  # rows that are asked for before they are needed
+_AT_ONCE = 32  # users that a thread takes at a time
+# A pivot so much smaller than its place on the diagonal was asks for a second look, ...
+_DOUBTFUL = 30.0
+# ... which must change the solution by no more than this: its error is then about the square of it.
+_CHANGE = 1e-2
+# Numbers within these bounds float32 holds to all its digits.
+_LARGE, _SMALL = 1e30, 1e-30
+
+
+def solve_users(
+    start: Integers, item: Integers, label: Array, items: Array, ridge: Array, shared: Array
+) -> Array:
+    """See ``Engine.solve_users``."""
+    users, dimension = len(start) - 1, items.shape[1]
+    start, item = np.asarray(start, dtype=np.int64), np.asarray(item, dtype=np.int32)
+    label, ridge = np.asarray(label, dtype=np.float64), np.asarray(ridge, dtype=np.float64)
+    items, shared = np.ascontiguousarray(items, dtype=np.float64), np.asarray(shared)
+    vectors = np.zeros((users, dimension))
+    failed = np.ones(users, dtype=np.bool_)
+    if np.isfinite(shared).all():
+        eigenvalues, turn = np.zeros(dimension), None
+        turned = items
+        if shared.any():
+            eigenvalues, turn = np.linalg.eigh(shared)
+            with np.errstate(all="ignore"):
+                turned = items @ turn
+        width, threads = padded(dimension, np.float32), get_num_threads()
+        small = aligned((len(items), width), np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):
+            small[:, :dimension] = turned
+        room = aligned((threads, width * (2 * width + TILE + 2)), np.float32)
+        counter = np.zeros(1, dtype=np.int64)
+        kept = np.maximum(eigenvalues, 0.0)
+        _solve_quickly(start, item, label, small, ridge, kept, room, counter, vectors, failed)
+        if turn is not None:
+            vectors = vectors @ turn.T
+    left = np.flatnonzero(failed)
+    if len(left):
+        vectors[left] = 0.0
+        _solve_exactly(left, start, item, label, items, ridge, shared, vectors)
+    return vectors
+
+
+@njit(parallel=True, cache=True)  # type: ignore[untyped-decorator]
+def _solve_quickly(
+    start: Integers,
+    item: Integers,
+    label: Array,
+    items: Singles,
+    ridge: Array,
+    eigenvalues: Array,
+    room: Singles,
+    counter: Integers,
+    vectors: Array,
+    failed: NDArray[np.bool_],
+) -> None:
+    """Solve in float32, with whole vectors of ``items`` [items, width]; say where it failed."""
+    users, dimension = vectors.shape
+    for thread in prange(len(room)):
+        answer = np.zeros((1, items.shape[1]), dtype=np.float32)
+        while True:
+            block = take_next(counter) * _AT_ONCE
+            if block >= users:
+                break
+            for user in range(block, min(block + _AT_ONCE, users)):
+                first, stop = start[user], start[user + 1]
+                size = 0.0
+                for row in range(first, stop):
+                    size += abs(label[row])
+                if size == 0.0:  # nothing to explain
+                    failed[user] = False
+                    continue
+                smallest = ridge[user] + eigenvalues.min()
+                order = -(-(stop - first) // _LANES) * _LANES
+                rows = (item, label, items, first, stop)
+                good = False
+                if smallest > 0.0 and order < items.shape[1]:
+                    good = _solve_dual(*rows, ridge[user], eigenvalues, order, room[thread], answer)
+                if not good and (smallest > 0.0 or stop - first >= dimension):
+                    good = _solve_primal(*rows, ridge[user], eigenvalues, room[thread], answer)
+                size = 0.0
+                for k in range(dimension):
+                    size += abs(answer[0, k])
+                    vectors[user, k] = answer[0, k]
+                failed[user] = not (good and size > _SMALL and size < _LARGE)
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _solve_primal(
+    item: Integers,
+    label: Array,
+    items: Singles,
+    first: int,
+    stop: int,
+    ridge: float,
+    eigenvalues: Array,
+    room: Singles,
+    b: Singles,
+) -> bool:
+    """Solve (X'X + D) v = X'y in place of b [1, width]; False if float32 is not enough.
+
+    In doubt v is corrected once: the system is solved again for what v leaves unexplained, in float64.
+    """
+    width, dimension = items.shape[1], len(eigenvalues)
+    total = room[: width * width].reshape((width, width))
+    tile = room[width * width : width * (width + TILE)].reshape((TILE, width))
+    total[:] = 0.0
+    b[:] = 0.0
+    for k in range(width):
+        total[k, k] = ridge + eigenvalues[k] if k < dimension else 1.0
+    for begin in range(first, stop, TILE):
+        end = min(begin + TILE, stop)
+        for row in range(begin, end):
+            _ask_ahead(items, item, row)
+            put_row(tile, row - begin, items, item[row], 1.0)
+            add_row(b, 0, items, item[row], label[row])
+        add_upper(tile, tile, end - begin, total)
+    loss = _solve(total, b)
+    if not _DOUBTFUL < loss < np.inf:
+        return bool(loss <= _DOUBTFUL)
+    left = np.zeros(width)
+    for row in range(first, stop):
+        x = items[item[row]]
+        error = label[row]
+        for k in range(dimension):
+            error -= np.float64(x[k]) * b[0, k]
+        for k in range(dimension):
+            left[k] += error * x[k]
+    change = np.zeros((1, width), dtype=np.float32)
+    for k in range(dimension):
+        change[0, k] = left[k] - (ridge + eigenvalues[k]) * b[0, k]
+    substitute(total, change)
+    size, changed = 0.0, 0.0
+    for k in range(dimension):
+        b[0, k] += change[0, k]
+        size += abs(b[0, k])
+        changed += abs(change[0, k])
+    return changed <= _CHANGE * size
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _solve_dual(
+    item: Integers,
+    label: Array,
+    items: Singles,
+    first: int,
+    stop: int,
+    ridge: float,
+    eigenvalues: Array,
+    order: int,
+    room: Singles,
+    v: Singles,
+) -> bool:
+    """Make v [1, width] of the solution a of (Z Z' + I) a = y; False if float32 is not enough.
+
+    ``order`` is the number of rows, in whole vectors.
+    """
+    width, dimension = items.shape[1], len(eigenvalues)
+    total = room[: order * order].reshape((order, order))
+    turned = room[width * width : width * (width + order)].reshape((width, order))
+    scale = room[2 * width * width : width * (2 * width + 1)]
+    a = room[width * (2 * width + 1) : width * (2 * width + 1) + order].reshape((1, order))
+    for k in range(width):
+        scale[k] = 1.0 / np.sqrt(ridge + eigenvalues[k]) if k < dimension else 0.0
+    total[:] = 0.0
+    for p in range(order):
+        total[p, p] = 1.0
+        a[0, p] = label[first + p] if first + p < stop else 0.0
+    for p in range(order):
+        if first + p < stop:
+            _ask_ahead(items, item, first + p)
+            x = items[item[first + p]]
+            for k in range(width):
+                turned[k, p] = scale[k] * x[k]
+        else:
+            turned[:, p] = 0.0
+    add_upper(turned, turned, width, total)
+    if not _solve(total, a) <= _DOUBTFUL:
+        return False
+    v[:] = 0.0
+    for p in range(stop - first):
+        add_row(v, 0, items, item[first + p], a[0, p])
+    for k in range(width):
+        v[0, k] *= scale[k] * scale[k]
+    return True
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _ask_ahead(items: Singles, item: Integers, row: int) -> None:
+    if row + _AHEAD < len(item):  # also of the next user
+        ask_for_row(items, item[row + _AHEAD])
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _solve(A: Singles, b: Singles) -> float:
+    """Solve A x = b in place, A being an upper triangle; how much the worst pivot lost, or infinity."""
+    diagonal = np.empty(len(A), dtype=np.float32)
+    for k in range(len(A)):
+        diagonal[k] = A[k, k]
+        if not diagonal[k] > _SMALL:
+            return np.inf
+    if not cholesky(A, np.empty((PANEL, PANEL), dtype=np.float32)) > 0.0:
+        return np.inf
+    worst = np.float32(0.0)
+    for k in range(len(A)):
+        # A[k, k] is now one over the square root of a pivot.
+        worst = max(worst, A[k, k] * A[k, k] * diagonal[k])
+    substitute(A, b)
+    return float(worst)
+
+
+@njit(parallel=True, cache=True)  # type: ignore[untyped-decorator]
+def _solve_exactly(
+    users: Integers,
+    start: Integers,
+    item: Integers,
+    label: Array,
+    items: Array,
+    ridge: Array,
+    shared: Array,
+    vectors: Array,
+) -> None:
+    """Solve for these users, in float64."""
+    dimension = items.shape[1]
+    for place in prange(len(users)):
+        user = users[place]
+        A, v = shared.copy(), vectors[user]
+        for p in range(dimension):
+            A[p, p] += ridge[user]
+        for row in range(start[user], start[user + 1]):
+            x = items[item[row]]
+            for p in range(dimension):
+                v[p] += label[row] * x[p]
+                for q in range(p, dimension):
+                    A[p, q] += x[p] * x[q]
+        if start[user] < start[user + 1]:
+            _solve_in_place(A, v)
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _solve_in_place(matrix: Array, vector: Array) -> None:
+    """Solve for a positive semi-definite matrix (its upper triangle) by Cholesky, row by row.
+
+    A direction whose pivot is lost in rounding gets zero.
+    """
+    dimension = len(vector)
+    largest = 0.0
+    for p in range(dimension):
+        largest = max(largest, matrix[p, p])
+    least = 1e-14 * dimension * largest
+    for p in range(dimension):
+        row = matrix[p]
+        if row[p] <= least:
+            row[p:] = 0.0
+            vector[p] = 0.0
+            continue
+        pivot = 1.0 / np.sqrt(row[p])
+        for q in range(p, dimension):
+            row[q] *= pivot
+        vector[p] *= pivot
+        for q in range(p + 1, dimension):
+            factor = row[q]
+            below = matrix[q]
+            for r in range(q, dimension):
+                below[r] -= factor * row[r]
+            vector[q] -= factor * vector[p]
+    for p in range(dimension - 1, -1, -1):
+        if matrix[p, p] == 0.0:
+            vector[p] = 0.0
+            continue
+        rest = vector[p]
+        for q in range(p + 1, dimension):
+            rest -= matrix[p, q] * vector[q]
+        vector[p] = rest / matrix[p, p]

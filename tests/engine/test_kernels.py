@@ -1,0 +1,236 @@
+"""The compiled inner loops, against plain NumPy."""
+
+from collections.abc import Iterator
+
+import numba
+import numpy as np
+import pytest
+
+from apportion.engine import CpuEngine, TaskRows, sums
+from apportion.engine.gram import add_upper, aligned, cholesky, padded, substitute
+from apportion.privacy import unpack
+
+SIZES = [1, 3, 16, 17, 32, 64, 100, 128]
+ITEMS = 300
+
+
+@pytest.fixture(params=[1, 2])
+def threads(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = numba.get_num_threads()
+    numba.set_num_threads(min(request.param, before))
+    yield request.param
+    numba.set_num_threads(before)
+
+
+def reference(
+    start: np.ndarray,
+    item: np.ndarray,
+    label: np.ndarray,
+    items: np.ndarray,
+    ridge: np.ndarray,
+    shared: np.ndarray,
+) -> np.ndarray:
+    """Every user's system, solved in float64; the shortest solution if there are many."""
+    vectors = np.zeros((len(start) - 1, items.shape[1]))
+    for user in range(len(vectors)):
+        own = slice(start[user], start[user + 1])
+        X = items[item[own]]
+        A = X.T @ X + shared + ridge[user] * np.eye(items.shape[1])
+        if len(X):
+            vectors[user] = np.linalg.lstsq(A, X.T @ label[own], rcond=None)[0]
+    return vectors
+
+
+def histories(d: int, seed: int = 0) -> tuple[np.ndarray, ...]:
+    """Start, item and label of users with 0, 1, d - 1, d, ... rows, and items [300, d]."""
+    rng = np.random.default_rng(seed)
+    size = np.array([0, 1, d - 1, d, d + 1, 2, 15, 16, 17, 40, 64, 65, 129, 1000, 0, *[7] * 40])
+    start = np.concatenate([[0], np.cumsum(size)])
+    item = rng.integers(0, ITEMS, start[-1])
+    return start, item, rng.normal(size=start[-1]), rng.normal(size=(ITEMS, d)) / np.sqrt(d)
+
+
+def assert_close(found: np.ndarray, expected: np.ndarray, tolerance: float) -> None:
+    """Every user's vector, relative to its length."""
+    error = np.linalg.norm(found - expected, axis=1)
+    assert (error <= tolerance * np.linalg.norm(expected, axis=1)).all()
+
+
+@pytest.mark.parametrize("d", SIZES)
+@pytest.mark.parametrize("shares", [False, True], ids=["explicit", "implicit"])
+@pytest.mark.parametrize("even", [False, True], ids=["ridge n", "ridge 1"])
+def test_users(d: int, shares: bool, even: bool, threads: int) -> None:
+    start, item, label, items = histories(d)
+    ridge = np.ones(len(start) - 1) if even else 0.1 * np.maximum(1.0, np.diff(start))
+    shared = 0.1 * items.T @ items if shares else np.zeros((d, d))
+    found = CpuEngine().solve_users(start, item, label, items, ridge, shared)
+    assert_close(found, reference(start, item, label, items, ridge, shared), 1e-5)
+
+
+@pytest.mark.parametrize("d", SIZES)
+def test_users_without_a_ridge(d: int) -> None:
+    start, item, label, items = histories(d)
+    nothing, zero = np.zeros(len(start) - 1), np.zeros((d, d))
+    found = CpuEngine().solve_users(start, item, label, items, nothing, zero)
+    expected = reference(start, item, label, items, nothing, zero)
+    assert np.isfinite(found).all()
+    size = np.diff(start)
+    assert_close(found[size > 3 * d], expected[size > 3 * d], 1e-4)
+    # Some directions are left out of the others: still a solution, so the errors are the least possible.
+    for user in np.flatnonzero((size > 0) & (size <= 3 * d)):
+        own = slice(start[user], start[user + 1])
+        X, y = items[item[own]], label[own]
+        least = np.linalg.norm(y - X @ expected[user])
+        assert np.linalg.norm(y - X @ found[user]) <= least + 1e-4 * np.linalg.norm(y)
+
+
+@pytest.mark.parametrize("items_scale", [1e-200, 1e-25, 1e-8, 1e8, 1e25, 1e120])
+@pytest.mark.parametrize("label_scale", [1e-60, 1e-20, 1.0, 1e20, 1e60])
+def test_users_of_any_scale(items_scale: float, label_scale: float) -> None:
+    d = 17
+    start, item, label, items = histories(d)
+    ridge, zero = 0.1 * np.maximum(1.0, np.diff(start)), np.zeros((d, d))
+    expected = reference(start, item, label, items, ridge, zero) * (label_scale / items_scale)
+    with np.errstate(under="ignore"):
+        ridge = ridge * items_scale**2
+        found = CpuEngine().solve_users(
+            start, item, label * label_scale, items * items_scale, ridge, zero
+        )
+    assert np.isfinite(found).all()
+    if items_scale**2 > 1e-280:
+        assert_close(found, expected, 1e-5)
+
+
+def test_users_beyond_float32_and_within() -> None:
+    # The same numbers for a user, whatever those of others are.
+    start, item, label, items = histories(32)
+    ridge, zero = np.ones(len(start) - 1), np.zeros((32, 32))
+    expected = CpuEngine().solve_users(start, item, label, items, ridge, zero)
+    large = label.copy()
+    large[start[3] : start[4]] *= 1e100
+    found = CpuEngine().solve_users(start, item, large, items, ridge, zero)
+    others = np.arange(len(ridge)) != 3
+    np.testing.assert_array_equal(found[others], expected[others])
+    np.testing.assert_allclose(found[3], 1e100 * expected[3], rtol=1e-3, atol=1e95)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_users_with_wrong_numbers_do_not_touch_others(wrong: float) -> None:
+    start, item, label, items = histories(16)
+    ridge, zero = np.ones(len(start) - 1), np.zeros((16, 16))
+    expected = CpuEngine().solve_users(start, item, label, items, ridge, zero)
+    label[start[13]] = wrong
+    found = CpuEngine().solve_users(start, item, label, items, ridge, zero)
+    others = np.arange(len(ridge)) != 13
+    np.testing.assert_array_equal(found[others], expected[others])
+    assert not np.isfinite(found[13]).all()
+
+
+def test_nearly_equal_items() -> None:
+    # Float32 cannot tell them apart: the system is solved in float64.
+    d = 8
+    rng = np.random.default_rng(1)
+    items = np.ones((ITEMS, d)) + 1e-5 * rng.normal(size=(ITEMS, d))
+    start, item = np.array([0, 200]), rng.integers(0, ITEMS, 200)
+    label = items[item] @ rng.normal(size=d)
+    ridge, zero = np.zeros(1), np.zeros((d, d))
+    found = CpuEngine().solve_users(start, item, label, items, ridge, zero)
+    np.testing.assert_allclose(items[item] @ found[0], label, atol=1e-8)
+
+
+def test_no_users_and_no_rows() -> None:
+    none, zero = np.zeros(0, dtype=np.int64), np.zeros((3, 3))
+    found = CpuEngine().solve_users(
+        np.zeros(1, np.int64), none, np.zeros(0), np.ones((4, 3)), np.zeros(0), zero
+    )
+    assert found.shape == (0, 3)
+    found = CpuEngine().solve_users(
+        np.zeros(3, np.int64), none, np.zeros(0), np.ones((4, 3)), np.zeros(2), zero
+    )
+    np.testing.assert_array_equal(found, np.zeros((2, 3)))
+
+
+def examples(d: int) -> tuple[TaskRows, np.ndarray]:
+    rng = np.random.default_rng(d)
+    size = np.array([0, 1, d, 31, 32, 33, 500, 0, 2, 1])
+    task = rng.permutation(np.repeat(np.arange(len(size)), size))
+    rows, features = len(task), rng.normal(size=(40, d))
+    columns = (rng.integers(0, 40, rows), rng.normal(size=rows), rng.random(rows))
+    sorted_rows = TaskRows.sort(features, *columns, np.zeros(rows, int), task, len(size))
+    return sorted_rows, np.repeat(np.arange(len(size)), size)
+
+
+@pytest.mark.parametrize("d", SIZES)
+def test_statistics_and_moments(d: int) -> None:
+    rows, task = examples(d)
+    second, first = CpuEngine().statistics(rows, 0, rows.tasks)
+    for i in range(rows.tasks):
+        X, w, y = rows.features[rows.feature_row], rows.weight, rows.label
+        X, w, y = X[task == i], w[task == i], y[task == i]
+        np.testing.assert_allclose(unpack(second, d)[i], X.T @ (w[:, None] * X), atol=1e-11)
+        np.testing.assert_allclose(first[i], X.T @ (w * y), atol=1e-11)
+    np.testing.assert_allclose(CpuEngine().moments(rows), first, atol=1e-12)
+
+
+@pytest.mark.parametrize("d", [3, 16, 33])
+def test_sums_do_not_depend_on_threads_or_pieces(d: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Long tasks in pieces, and users in many groups: as in large data.
+    monkeypatch.setattr(sums, "_PIECE", 100)
+    monkeypatch.setattr(sums, "_NEAR", 1000)
+    rows, _ = examples(d)
+    found = []
+    before = numba.get_num_threads()
+    for threads in (1, before):
+        numba.set_num_threads(threads)
+        try:
+            parts = [CpuEngine().statistics(rows, i, i + 1) for i in range(rows.tasks)]
+            found += [
+                (*CpuEngine().statistics(rows, 0, rows.tasks), CpuEngine().moments(rows)),
+                (*map(np.concatenate, zip(*parts, strict=True)), CpuEngine().moments(rows)),
+            ]
+        finally:
+            numba.set_num_threads(before)
+    for other in found[1:]:
+        for one, another in zip(found[0], other, strict=True):
+            np.testing.assert_array_equal(one, another)
+    monkeypatch.undo()
+    second, first = CpuEngine().statistics(rows, 0, rows.tasks)
+    np.testing.assert_allclose(found[0][0], second, atol=1e-12)
+    np.testing.assert_allclose(found[0][1], first, atol=1e-12)
+    np.testing.assert_allclose(found[0][2], first, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("d", SIZES)
+@pytest.mark.parametrize("rows", [0, 1, 33])
+def test_blocks(dtype: type, d: int, rows: int) -> None:
+    n = padded(d, dtype)
+    rng = np.random.default_rng(0)
+    left, right, total = (aligned((size, n), dtype) for size in (max(1, rows), max(1, rows), n))
+    left[:], right[:], total[:] = (rng.normal(size=a.shape) for a in (left, right, total))
+    expected = total + left[:rows].T @ right[:rows]
+    add_upper(left, right, rows, total)
+    np.testing.assert_allclose(np.triu(total), np.triu(expected), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("d", SIZES)
+def test_factor_and_substitute(dtype: type, d: int) -> None:
+    n = padded(d, dtype)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2 * n, n)) / np.sqrt(n)
+    A, b, small = aligned((n, n), dtype), aligned((1, n), dtype), aligned((8, 8), dtype)
+    A[:], b[0] = X.T @ X + np.eye(n), rng.normal(size=n)
+    expected = np.linalg.solve(A.astype(np.float64), b[0].astype(np.float64))
+    A[np.tril_indices(n, -1)] = np.nan  # is not read
+    assert cholesky(A, small) > 0
+    substitute(A, b)
+    np.testing.assert_allclose(b[0], expected, atol=2e-6)
+
+
+@pytest.mark.parametrize("diagonal", [-1.0, 0.0, np.nan])
+def test_a_lost_pivot_is_noticed(diagonal: float) -> None:
+    A = aligned((32, 32), np.float32)
+    A[:] = np.eye(32)
+    A[20, 20] = diagonal
+    assert not cholesky(A, aligned((8, 8), np.float32)) > 0

@@ -1,0 +1,252 @@
+"""Many small symmetric systems at once, against NumPy's eigenvectors and LAPACK's solver."""
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numba import get_num_threads, set_num_threads
+from threadpoolctl import threadpool_limits
+
+from apportion.engine import spectral
+from apportion.engine.spectral import LANES, solve_filtered, solve_positive
+from apportion.privacy import pack
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+DIMENSIONS = [1, 2, 3, 4, 5, 7, 8, 16, 17, 31, 64, 128, 129, 256]
+
+
+def by_eigenvectors(A: Array, b: Array, alpha: Array, ridge: float) -> Array:
+    """The readable solution: what ``solve_filtered`` is to give."""
+    with threadpool_limits(1, user_api="blas"):
+        values, vectors = np.linalg.eigh(A)
+    values = np.maximum(values, 0.0) + alpha[:, None]
+    largest = values.max(axis=1, keepdims=True, initial=0.0)
+    known = values > A.shape[-1] * np.finfo(np.float64).eps * largest
+    filtered = np.divide(values, values**2 + ridge**2, out=np.zeros_like(values), where=known)
+    rotated = np.einsum("tij,ti->tj", vectors, b)
+    return np.asarray(np.einsum("tij,tj->ti", vectors, filtered * rotated))
+
+
+def noisy(systems: int, d: int, noise: float, seed: int = 0) -> tuple[Array, Array, Array]:
+    """Sums of x x' over few or many rows, with noise; vectors; and ridges."""
+    rng = np.random.default_rng(seed)
+    A = np.empty((systems, d, d))
+    for system in range(systems):
+        X = rng.normal(size=(rng.integers(0, 3 * d + 2), d))
+        A[system] = X.T @ X
+    E = rng.normal(size=A.shape)
+    A += noise * (E + E.transpose(0, 2, 1)) / 2
+    return A, rng.normal(size=(systems, d)), rng.uniform(0.0, 2.0, systems)
+
+
+def with_values(values: Array, seed: int = 0) -> Array:
+    """Matrices with these eigenvalues, [systems, d], and random eigenvectors."""
+    rng = np.random.default_rng(seed)
+    Q = np.linalg.qr(rng.normal(size=(*values.shape, values.shape[1])))[0]
+    A = (Q * values[:, None, :]) @ Q.transpose(0, 2, 1)
+    return np.asarray((A + A.transpose(0, 2, 1)) / 2)
+
+
+def assert_near(mine: Array, reference: Array, tolerance: float = 1e-9) -> None:
+    """Relative to each system's largest entry."""
+    scale = np.abs(reference).max(axis=1, keepdims=True) + 1e-300
+    np.testing.assert_allclose(mine / scale, reference / scale, rtol=0, atol=tolerance)
+
+
+class TestFiltered:
+    """Projected, filtered, solved."""
+
+    @pytest.mark.parametrize("d", DIMENSIONS)
+    @pytest.mark.parametrize("noise", [0.1, 10.0])
+    def test_is_what_eigenvectors_give(self, d: int, noise: float) -> None:
+        A, b, alpha = noisy(2 * LANES + 3, d, noise)
+        mine = solve_filtered(pack(A), b, alpha, noise)
+        assert_near(mine, by_eigenvectors(A, b, alpha, noise), 1e-12)
+
+    @pytest.mark.parametrize("d", [2, 5, 32, 65])
+    def test_nothing_regularises(self, d: int) -> None:
+        rng = np.random.default_rng(1)
+        values = rng.choice([-2.0, 1.0, 3.0], size=(40, d)) * rng.uniform(0.1, 1.0, (40, d))
+        A, b = with_values(values), rng.normal(size=(40, d))
+        mine = solve_filtered(pack(A), b, np.zeros(40), 0.0)
+        assert_near(mine, by_eigenvectors(A, b, np.zeros(40), 0.0))
+
+    @pytest.mark.parametrize("d", [3, 16, 50])
+    def test_directions_without_data_are_left_out(self, d: int) -> None:
+        rng = np.random.default_rng(2)
+        X = rng.normal(size=(20, d // 2, d))
+        A, b = X.transpose(0, 2, 1) @ X, rng.normal(size=(20, d))
+        mine = solve_filtered(pack(A), b, np.zeros(20), 0.0)
+        pseudo = np.einsum("tij,tj->ti", np.linalg.pinv(A, hermitian=True, rcond=1e-12), b)
+        assert_near(mine, pseudo)
+
+    @pytest.mark.parametrize(
+        "values",
+        [
+            np.zeros((3, 12)),
+            np.ones((3, 12)),
+            np.repeat([[5.0, 5.0, 5.0, -1.0]], 3, axis=1),
+            np.array([[1.0, 1.0 + 1e-15, 1.0 + 1e-8, 2.0, 2.0, 1e-16, 0.0, -1e-16]]),
+            np.logspace(0, -30, 20)[None],
+            np.logspace(-30, 0, 20)[None],
+            np.concatenate([[[1e5]], np.ones((1, 30))], axis=1),
+        ],
+        ids=["zero", "unit", "repeated", "clustered", "falling", "rising", "one large"],
+    )
+    def test_hard_spectra(self, values: Array) -> None:
+        b = np.random.default_rng(3).normal(size=values.shape)
+        alpha = np.full(len(values), 0.01)
+        for A in (with_values(values), values[:, :, None] * np.eye(values.shape[1])):
+            assert_near(solve_filtered(pack(A), b, alpha, 0.1), by_eigenvectors(A, b, alpha, 0.1))
+
+    @pytest.mark.parametrize("d", [2, 21, 64])
+    def test_matrices_that_are_nearly_tridiagonal_or_split(self, d: int) -> None:
+        rng = np.random.default_rng(4)
+        A = np.zeros((9, d, d))
+        for system, beside in enumerate([1.0, 1e-3, 1e-8, 1e-15, 1e-17, 1e-100, 1e-160, 1e-300, 0]):
+            A[system] += np.diag(rng.normal(size=d)) + beside * np.ones((d, d))
+            A[system, : d // 2, d // 2 :] *= 1e-9
+            A[system, d // 2 :, : d // 2] *= 1e-9
+        b, alpha = rng.normal(size=(9, d)), np.full(9, 0.2)
+        assert_near(solve_filtered(pack(A), b, alpha, 0.3), by_eigenvectors(A, b, alpha, 0.3))
+
+    @pytest.mark.parametrize("power", [-140, -100, -20, 20, 100, 140])
+    def test_any_scale(self, power: int) -> None:
+        A, b, alpha = noisy(11, 13, 3.0)
+        unit = 10.0**power
+        reference = by_eigenvectors(A, b, alpha, 3.0)
+        assert_near(solve_filtered(pack(A * unit), b, alpha * unit, 3.0 * unit) * unit, reference)
+        assert_near(solve_filtered(pack(A), b * unit, alpha, 3.0) / unit, reference)
+
+    @settings(deadline=None, max_examples=200)
+    @given(st.integers(1, 6), st.data())
+    def test_never_nan(self, d: int, data: st.DataObject) -> None:
+        entries = st.one_of(
+            st.sampled_from([0.0, 1.0, -1.0, 5e-324, 1e-310, 1e-300, 1e300, -1e300, 1e154]),
+            st.floats(-1e300, 1e300),
+        )
+        sizes = st.one_of(st.sampled_from([0.0, 5e-324, 1e-300, 1e100]), st.floats(0, 1e100))
+        width = d * (d + 1) // 2
+        packed = np.array(data.draw(st.lists(entries, min_size=width, max_size=width)))[None]
+        b = np.array(data.draw(st.lists(entries, min_size=d, max_size=d)))[None]
+        alpha, ridge = np.array([data.draw(sizes)]), data.draw(sizes)
+        theta = solve_filtered(packed, b, alpha, ridge)
+        assert not np.isnan(theta).any()
+
+    @given(st.lists(st.integers(0, 70), max_size=4), st.integers(1, 3))
+    @settings(deadline=None, max_examples=30)
+    def test_neighbours_and_threads_change_nothing(self, cuts: list[int], threads: int) -> None:
+        A, b, alpha = noisy(70, 9, 4.0)
+        A[::7] *= 1e-8
+        A[3] = 0.0
+        A[10:70:10] = np.eye(9) + 0.3  # splits at once
+        A[20:40] = np.round(A[20:40] / 5)
+        packed = pack(A)
+        whole = solve_filtered(packed, b, alpha, 1.0)
+        before = get_num_threads()
+        set_num_threads(min(threads, before))
+        try:
+            parts = [
+                solve_filtered(packed[first:stop], b[first:stop], alpha[first:stop], 1.0)
+                for first, stop in pairwise(sorted({0, 70, *cuts}))
+            ]
+        finally:
+            set_num_threads(before)
+        np.testing.assert_array_equal(np.concatenate(parts), whole)
+
+    def test_what_was_small_once_stays_small(self) -> None:
+        # Beside the first row stands a number lost in the rounding of the second, until that shrinks.
+        # Whether it is looked at again must not depend on a neighbour that is not as far yet.
+        beside = np.array([2e-16, 0.9, 0.9, 0.9, 0.9])
+        special = np.diag([0.0, 1, 1, 1, 1, 1]) + np.diag(beside, 1) + np.diag(beside, -1)
+        A, b, alpha = noisy(LANES, 6, 3.0)
+        A[0] = special
+        packed = pack(A)
+        together = solve_filtered(packed, b, alpha, 0.5)
+        for i in range(LANES):
+            alone = solve_filtered(packed[[i]], b[[i]], alpha[[i]], 0.5)
+            np.testing.assert_array_equal(alone[0], together[i])
+
+    @pytest.mark.parametrize("d", [1, 6, 40])
+    def test_a_shared_matrix_is_added(self, d: int) -> None:
+        A, b, alpha = noisy(10, d, 2.0)
+        shared = noisy(1, d, 1.0, seed=9)[0]
+        scale = np.linspace(0.0, 3.0, 10)
+        mine = solve_filtered(pack(A), b, alpha, 0.5, scale, pack(shared)[0])
+        added = A + scale[:, None, None] * shared
+        assert_near(mine, by_eigenvectors(added, b, alpha, 0.5))
+
+    def test_where_sweeps_do_not_suffice_lapack_helps(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        A, b, alpha = noisy(13, 8, 2.0)
+        expected = solve_filtered(pack(A), b, alpha, 0.5)
+        compiled = spectral._filtered
+
+        def failing(*arguments: Any) -> None:
+            compiled(*arguments)
+            theta, failed = arguments[-2:]
+            theta[::3], failed[::3] = np.nan, 1.0
+
+        monkeypatch.setattr(spectral, "_filtered", failing)
+        assert_near(solve_filtered(pack(A), b, alpha, 0.5), expected)
+
+    def test_too_few_sweeps_are_noticed(self) -> None:
+        A = noisy(LANES, 8, 2.0)[0]
+        A[1] = np.diag(np.arange(8.0))  # nothing to do
+        d, e, vector = np.zeros((3, 8, LANES))
+        matrix = np.ascontiguousarray(pack(A).T / np.abs(A).max()).ravel()
+        scratch = np.zeros((4, 8 * LANES))
+        spectral._tridiagonalise(
+            8, matrix, vector.ravel(), d.ravel(), e.ravel(), *scratch
+        )  # fmt: skip
+        failed = np.zeros(LANES)
+        rotations, ranges = np.zeros(3 * 8 * 2 * LANES), np.zeros((3, 2), dtype=np.int64)
+        spectral._diagonalise(8, d.ravel(), e.ravel(), vector.ravel(), rotations, ranges, failed)
+        assert failed.tolist() == [1.0, 0.0] + [1.0] * (LANES - 2)
+
+    def test_no_systems(self) -> None:
+        assert solve_filtered(np.zeros((0, 3)), np.zeros((0, 2)), np.zeros(0), 1.0).shape == (0, 2)
+
+
+class TestPositive:
+    """Cholesky."""
+
+    @pytest.mark.parametrize("d", DIMENSIONS)
+    def test_is_the_solution(self, d: int) -> None:
+        A, b, alpha = noisy(2 * LANES + 1, d, 0.0)
+        mine = solve_positive(pack(A), b, alpha + 0.1)
+        regular = A + (alpha + 0.1)[:, None, None] * np.eye(d)
+        assert_near(mine, np.linalg.solve(regular, b[:, :, None])[:, :, 0])
+
+    def test_a_shared_matrix_is_added(self) -> None:
+        A, b, alpha = noisy(10, 5, 0.0)
+        shared, scale = noisy(1, 5, 0.0, seed=4)[0], np.linspace(0.0, 3.0, 10)
+        mine = solve_positive(pack(A), b, alpha + 1, scale, pack(shared)[0])
+        regular = A + scale[:, None, None] * shared + (alpha + 1)[:, None, None] * np.eye(5)
+        assert_near(mine, np.linalg.solve(regular, b[:, :, None])[:, :, 0])
+
+    def test_where_nothing_is_left_of_a_pivot_directions_are_left_out(self) -> None:
+        A, b, _ = noisy(10, 6, 0.0)
+        A[::2] = np.outer(np.arange(6.0), np.arange(6.0))
+        alpha = np.full(10, 1e-30)
+        alpha[1::2] = 1.0
+        shared, scale = pack(np.eye(6)[None])[0], np.zeros(10)
+        mine = solve_positive(pack(A), b, alpha, scale, shared)
+        assert_near(mine, by_eigenvectors(A, b, alpha, 0.0))
+
+    @pytest.mark.parametrize("power", [-140, 140])
+    def test_any_scale(self, power: int) -> None:
+        A, b, alpha = noisy(11, 13, 0.0)
+        unit = 10.0**power
+        reference = solve_positive(pack(A), b, alpha + 1)
+        assert_near(solve_positive(pack(A * unit), b, (alpha + 1) * unit) * unit, reference)
+        assert_near(solve_positive(pack(A), b * unit, alpha + 1) / unit, reference)
+
+    def test_a_ridge_far_beyond_the_matrix(self) -> None:
+        theta = solve_positive(np.zeros((1, 3)), np.ones((1, 2)), np.array([1e100]))
+        np.testing.assert_allclose(theta, 1e-100, rtol=1e-12)
