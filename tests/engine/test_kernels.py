@@ -1,6 +1,7 @@
 """The compiled inner loops, against plain NumPy."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numba
 import numpy as np
@@ -234,3 +235,24 @@ def test_a_lost_pivot_is_noticed(diagonal: float) -> None:
     A[:] = np.eye(32)
     A[20, 20] = diagonal
     assert not cholesky(A, aligned((8, 8), np.float32)) > 0
+
+
+def test_a_users_vector_does_not_depend_on_who_else_is_there() -> None:
+    rng = np.random.default_rng(3)
+    items = rng.normal(size=(50, 19))
+    shared = 0.3 * items.T @ items
+    rows = [rng.choice(50, size, replace=False) for size in rng.integers(1, 40, 200)]
+    labels = [rng.normal(size=len(row)) for row in rows]
+
+    def solve(users: list[int]) -> Any:
+        start = np.concatenate([[0], np.cumsum([len(rows[user]) for user in users])])
+        item = np.concatenate([rows[user] for user in users])
+        label = np.concatenate([labels[user] for user in users])
+        ridge = np.full(len(users), 0.5)
+        return CpuEngine().solve_users(start, item, label, items, ridge, shared)
+
+    everybody = solve(list(range(200)))
+    for left_out in (0, 7, 100, 199):
+        others = [user for user in range(200) if user != left_out]
+        np.testing.assert_array_equal(solve(others), everybody[others])
+    np.testing.assert_array_equal(solve([13]), everybody[[13]])

@@ -70,7 +70,7 @@ def solve_users(
         kept = np.maximum(eigenvalues, 0.0)
         _solve_quickly(start, item, label, small, ridge, kept, room, counter, vectors, failed)
         if turn is not None:
-            vectors = vectors @ turn.T
+            _turn(vectors, np.ascontiguousarray(turn.T))
     left = np.flatnonzero(failed)
     if len(left):
         vectors[left] = 0.0
@@ -120,6 +120,22 @@ def _solve_quickly(
                     size += abs(answer[0, k])
                     vectors[user, k] = answer[0, k]
                 failed[user] = not (good and size > _SMALL and size < _LARGE)
+
+
+@njit(parallel=True, cache=True)  # type: ignore[untyped-decorator]
+def _turn(vectors: Array, turn: Array) -> None:
+    """Multiply every row by a matrix, in place.
+
+    Row by row and not as one product of matrices, the last digit of which may depend on where a row is,
+    and so on who else is there.
+    """
+    dimension = len(turn)
+    for user in prange(len(vectors)):
+        turned = np.zeros(dimension)
+        for k in range(dimension):
+            for p in range(dimension):
+                turned[p] += vectors[user, k] * turn[k, p]
+        vectors[user] = turned
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
