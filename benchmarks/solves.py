@@ -15,6 +15,7 @@ import numpy as np
 from numba import get_num_threads, njit, prange
 
 from apportion.engine import TaskRows
+from apportion.engine.spectral import solve_filtered, solve_positive
 from apportion.engine.threads import in_threads
 from apportion.privacy import (
     Curator,
@@ -26,7 +27,7 @@ from apportion.privacy import (
     unpack,
 )
 from apportion.tasks.penalty import Penalty
-from apportion.tasks.ridge import solve_exactly, solve_noisy, solve_statistics
+from apportion.tasks.ridge import solve_statistics
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -50,7 +51,7 @@ def compare_solvers(d: int, sample: int, rounds: int, systems: int) -> None:
     fastest(
         "  noisy",
         {
-            "lanes": lambda: solve_noisy(noisy, b, alpha, 1.0),
+            "lanes": lambda: solve_filtered(noisy, b, alpha, 1.0),
             "LAPACK from numba": lambda: _by_lapack(full, b, alpha, 1.0),
             "numpy eigh": lambda: in_threads(partial(_by_eigh, ridge=1.0), full, b, alpha),
         },
@@ -60,7 +61,7 @@ def compare_solvers(d: int, sample: int, rounds: int, systems: int) -> None:
     fastest(
         "  exact",
         {
-            "lanes": lambda: solve_exactly(packed, b, alpha),
+            "lanes": lambda: solve_positive(packed, b, alpha),
             "LAPACK from numba": lambda: _by_cholesky(regular, b),
             "numpy solve": lambda: in_threads(np.linalg.solve, regular, b[:, :, None]),
         },

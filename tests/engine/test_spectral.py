@@ -11,7 +11,8 @@ from numba import get_num_threads, set_num_threads
 from threadpoolctl import threadpool_limits
 
 from apportion.engine import spectral
-from apportion.engine.spectral import LANES, solve_filtered, solve_positive
+from apportion.engine.lanes import LANES
+from apportion.engine.spectral import solve_filtered, solve_positive
 from apportion.privacy import pack
 
 Array = np.ndarray[Any, np.dtype[np.float64]]

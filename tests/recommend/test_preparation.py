@@ -250,3 +250,17 @@ def test_the_type_of_released_ids_does_not_tell_of_others() -> None:
             trained = model(**settings).fit(data, preparation=preparation)
             kinds.add(trained.item_ids.dtype.str)
     assert len(kinds) == 1
+
+
+def test_that_private_data_lacks_an_item_of_the_plan_is_not_told() -> None:
+    users, items = np.repeat(np.arange(300), 10), np.tile(np.arange(10), 300)
+    settings = {"feedback": "implicit", "catalogue": "private", "epsilon": 20.0}
+    preparation = model(**settings).prepare(ap.Interactions(users, items))
+    assert len(preparation.item_ids) == 10
+    some = items != 4
+    trained = model(**settings).fit(ap.Interactions(users[some], items[some]), None, preparation)
+    np.testing.assert_array_equal(trained.item_ids, preparation.item_ids)
+    # What is left is at its own place: the model is that of a list which has the item, without a row.
+    listed = ap.Interactions(users[some], items[some], items=list(range(10)))
+    again = model(**settings).fit(listed, None, preparation)
+    np.testing.assert_array_equal(trained.items, again.items)

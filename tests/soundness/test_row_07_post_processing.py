@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import apportion as ap
-from apportion.tasks import ridge as ridge_module
+from apportion.engine.spectral import solve_filtered
 from apportion.tasks.shrunk import Shrinkage
 from tests.soundness.harness import Array, caught, ridge, worst_users
 
@@ -13,14 +13,14 @@ EXTRA = worst_users()["ordinary"]
 
 
 def test_a_regulariser_scaled_by_an_exact_sum_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    solve = ridge_module.solve_noisy
+    solve = solve_filtered
     fit = ridge(ap.AdaptiveWeights(), statistics="per-task")
 
     def fit_with_leak(data: ap.TaskData) -> Any:
         def leaking(A: Array, b: Array, alpha: float, ridge: float) -> Array:
             return solve(A, b, alpha + len(data.labels) / data.tasks, ridge)
 
-        monkeypatch.setattr(ridge_module, "solve_noisy", leaking)
+        monkeypatch.setattr("apportion.tasks.ridge.solve_filtered", leaking)
         return fit(data)
 
     assert caught(fit_with_leak, EXTRA)

@@ -12,12 +12,13 @@ from sklearn.linear_model import Ridge
 
 import apportion as ap
 from apportion.engine import CpuEngine, TaskRows
+from apportion.engine.spectral import solve_filtered, solve_positive
 from apportion.privacy import Curator, NoiseSource, PrivacyTarget, UserWeights, pack, unpack
 from apportion.privacy.release import OpenRelease
 from apportion.studies.metrics import rmse, rmse_by_size
 from apportion.tasks import ridge as ridge_module
 from apportion.tasks.penalty import Penalty
-from apportion.tasks.ridge import open_statistics, solve_exactly, solve_noisy, solve_statistics
+from apportion.tasks.ridge import open_statistics, solve_statistics
 
 STATISTICS: list[Any] = ["per-task", "shared", "shrunk"]
 DATA = ap.simulate_tasks(users=3000, tasks=30, tasks_per_user=6, label_noise=0.1)
@@ -190,14 +191,14 @@ class TestSolve:
         A = np.array([[[2.0, 0.5], [0.5, 1.0]]])
         b = np.array([[1.0, -1.0]])
         np.testing.assert_allclose(
-            solve_noisy(A, b, np.array([0.3]), 0.0)[0],
+            solve_filtered(pack(A), b, np.array([0.3]), 0.0)[0],
             np.linalg.solve(A[0] + 0.3 * np.eye(2), b[0]),
         )
 
     def test_negative_directions_are_left_out(self) -> None:
         A = np.array([np.diag([4.0, -3.0])])
         np.testing.assert_allclose(
-            solve_noisy(A, np.array([[8.0, 5.0]]), np.zeros(1), 0.0), [[2.0, 0.0]]
+            solve_filtered(pack(A), np.array([[8.0, 5.0]]), np.zeros(1), 0.0), [[2.0, 0.0]]
         )
 
     def test_is_the_stated_minimiser(self) -> None:
@@ -207,22 +208,18 @@ class TestSolve:
         b = rng.normal(size=(1, 3))
         shifted = A[0] + 0.2 * np.eye(3)
         expected = np.linalg.solve(shifted.T @ shifted + 0.7**2 * np.eye(3), shifted.T @ b[0])
-        np.testing.assert_allclose(solve_noisy(A, b, np.array([0.2]), 0.7)[0], expected)
+        np.testing.assert_allclose(solve_filtered(pack(A), b, np.array([0.2]), 0.7)[0], expected)
 
-    def test_packed_or_not(self) -> None:
+    def test_without_noise_both_ways_agree(self) -> None:
         rng = np.random.default_rng(1)
         A, b = rng.normal(size=(5, 4, 4)), rng.normal(size=(5, 4))
-        A = A @ A.transpose(0, 2, 1)
-        alpha = rng.uniform(1, 2, 5)
-        np.testing.assert_array_equal(
-            solve_noisy(pack(A), b, alpha, 0.3), solve_noisy(A, b, alpha, 0.3)
-        )
-        np.testing.assert_array_equal(solve_exactly(pack(A), b, alpha), solve_exactly(A, b, alpha))
-        np.testing.assert_allclose(solve_exactly(A, b, alpha), solve_noisy(A, b, alpha, 0.0))
+        packed, alpha = pack(A @ A.transpose(0, 2, 1)), rng.uniform(1, 2, 5)
+        exact = solve_positive(packed, b, alpha)
+        np.testing.assert_allclose(exact, solve_filtered(packed, b, alpha, 0.0))
 
     def test_no_data_no_coefficient(self) -> None:
         np.testing.assert_array_equal(
-            solve_noisy(np.zeros((1, 2, 2)), np.zeros((1, 2)), np.zeros(1), 0.0), [[0.0, 0.0]]
+            solve_filtered(np.zeros((1, 3)), np.zeros((1, 2)), np.zeros(1), 0.0), [[0.0, 0.0]]
         )
 
 
@@ -252,7 +249,9 @@ class TestBlocks:
         coef = solve_statistics(rows, release, penalty, 0.7, CpuEngine())
         rows, again, penalty = self.parts(epsilon)
         A, b = again.feed(0, *CpuEngine().statistics(rows, 0, rows.tasks))
-        values, vectors = np.linalg.eigh(penalty.add_shared(unpack(A, 6), 0))
+        assert penalty.shared is not None
+        matrices = unpack(A, 6) + penalty.scale[:, None, None] * penalty.shared
+        values, vectors = np.linalg.eigh(matrices)
         v = np.maximum(values, 0) + penalty.ridge[:, None]
         radius = 0.7 * release.records[0].noise_scale * math.sqrt(12)
         rotated = np.einsum("tij,ti->tj", vectors, b)

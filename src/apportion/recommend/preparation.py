@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -78,9 +78,13 @@ class Preparation:
         if (data.item_ids.dtype.kind == "O") != (self.item_ids.dtype.kind == "O"):
             raise DataError("the plan was made for other items")
         places = match_ids(self.item_ids, data.item_ids)
-        if (places < 0).any():
+        found = np.flatnonzero(places >= 0)
+        # Which items the data has is private unless its list is: those that it lacks have no rows then.
+        if data.catalogue_is_public and len(found) < len(places):
             raise DataError("the plan was made for other items: the data does not have all of them")
-        part = data.of_items(places)
+        part = data.of_items(places[found])
+        rows = part.by_user
+        part.by_user = replace(rows, other=found[rows.other].astype(rows.other.dtype))
         part.item_ids = (
             self.item_ids
         )  # also their type: another user's ids may have changed the data's

@@ -38,9 +38,3 @@ class Penalty:
         if self.shared is None:
             return self.ridge
         return self.ridge + self.scale * float(np.linalg.eigvalsh(self.shared)[-1])
-
-    def add_shared(self, matrices: Array, first: int) -> Array:
-        """The matrices [block, d, d] of the tasks from ``first`` on, with the shared part added."""
-        if self.shared is None:
-            return matrices
-        return matrices + self.scale[first : first + len(matrices), None, None] * self.shared

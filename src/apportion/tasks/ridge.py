@@ -304,36 +304,7 @@ def solve_statistics(
         alpha = penalty.ridge[block]
         common = () if shared is None else (penalty.scale[block], shared)
         if noise_radius == 0 and alpha.min() > 0:
-            coef[block] = solve_exactly(A, b, alpha, *common)
+            coef[block] = solve_positive(A, b, alpha, *common)
         else:
-            coef[block] = solve_noisy(A, b, alpha, noise_ridge * noise_radius, *common)
+            coef[block] = solve_filtered(A, b, alpha, noise_ridge * noise_radius, *common)
     return coef
-
-
-def solve_exactly(
-    A: Array, b: Array, alpha: Array, scale: Array | None = None, shared: Array | None = None
-) -> Array:
-    """(A + alpha_i I)^-1 b for each task, [tasks, d]: A is positive semi-definite, alpha is not zero.
-
-    A and the others are as in ``solve_noisy``.
-    """
-    return solve_positive(pack(A) if A.ndim == 3 else A, b, alpha, scale, shared)
-
-
-def solve_noisy(
-    A: Array,
-    b: Array,
-    alpha: Array,
-    ridge: float,
-    scale: Array | None = None,
-    shared: Array | None = None,
-) -> Array:
-    """argmin |(A+ + alpha_i I) theta - b|^2 + ridge^2 |theta|^2 for each task, [tasks, d].
-
-    A+ is the projection of A, packed or [tasks, d, d], on the positive semi-definite matrices; scale_i
-    times the shared matrix (packed) is added to A beforehand. Where nothing regularises, directions with
-    (numerically) no data get a coefficient of zero.
-
-    With A = V diag(l) V' this is V f(l) V' b, f(l) = v / (v^2 + ridge^2), v = max(l, 0) + alpha_i.
-    """
-    return solve_filtered(pack(A) if A.ndim == 3 else A, b, alpha, ridge, scale, shared)
