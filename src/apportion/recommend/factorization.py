@@ -299,7 +299,7 @@ class MatrixFactorization(Parameters, Recommender):
             planned.append(PlannedRelease("users", "number of users", self.users_share))
         left = 1 - math.fsum(release.share for release in planned)
         if choice is None:
-            what = "intercepts and sweeps, as chosen after the counts"
+            what = "intercepts and sweeps, chosen after counts"
             return Plan(target, (*planned, PlannedRelease("training", what, left)))
         if choice.intercept_share > 0:
             what, share = "weighted sums of centred ratings", left * choice.intercept_share
