@@ -1,6 +1,7 @@
 """The processor engine, against plain NumPy."""
 
 import numpy as np
+import pytest
 
 from apportion.engine import CpuEngine, TaskRows, UserRows
 from apportion.privacy import unpack
@@ -63,7 +64,7 @@ def test_row_clipped_gradient() -> None:
     g *= np.minimum(1, bound / np.linalg.norm(g, axis=1))[:, None]
     expected = np.zeros((TASKS, D))
     np.add.at(expected, TASK, WEIGHT[:, None] * g)
-    found = CpuEngine().row_clipped_gradient(SORTED, NORMS, COEF, LOSS.compiled, bound)
+    found = CpuEngine().row_clipped_gradient(SORTED, NORMS, COEF, LOSS.compiled, bound, 0.0)
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
@@ -77,11 +78,32 @@ def test_user_clipped_gradient() -> None:
     g *= np.minimum(1, bound / np.maximum(norm, 1e-300))[USER, None]
     expected = np.zeros((TASKS, D))
     np.add.at(expected, TASK, g)
-    found = CpuEngine().user_clipped_gradient(rows, NORMS, COEF, LOSS.compiled, bound)
+    found = CpuEngine().user_clipped_gradient(rows, NORMS, COEF, LOSS.compiled, bound, 0.0)
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
 def test_a_user_s_rows_stay_together_even_across_threads() -> None:
     rows = UserRows.sort(FEATURES, FEATURE_ROW, LABEL, WEIGHT, np.zeros(ROWS, int), TASK, TASKS)
-    found = CpuEngine().user_clipped_gradient(rows, NORMS, COEF, LOSS.compiled, 1e-3)
+    found = CpuEngine().user_clipped_gradient(rows, NORMS, COEF, LOSS.compiled, 1e-3, 0.0)
     assert np.linalg.norm(found) <= 1e-3 * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("grid", [2.0**-10, 2.0**-30])
+def test_gradients_on_a_grid(grid: float) -> None:
+    # Every row's part is rounded towards zero by itself; sums of such parts are exact.
+    g = gradients()
+    bound = float(np.median(np.linalg.norm(g, axis=1))) * (1 - 1e-9)
+    g *= np.minimum(1, bound / np.linalg.norm(g, axis=1))[:, None]
+    expected = np.zeros((TASKS, D))
+    np.add.at(expected, TASK, np.trunc(WEIGHT[:, None] * g / grid) * grid)
+    found = CpuEngine().row_clipped_gradient(SORTED, NORMS, COEF, LOSS.compiled, bound, grid)
+    # A number next to a multiple may go to either side of it.
+    assert (np.abs(found - expected) > grid / 2).mean() < 0.1
+    np.testing.assert_allclose(found, expected, atol=2 * grid)
+    np.testing.assert_array_equal(np.rint(found / grid), found / grid)
+    rows = UserRows.sort(FEATURES, FEATURE_ROW, LABEL, WEIGHT, USER, TASK, TASKS)
+    exact = CpuEngine().user_clipped_gradient(rows, NORMS, COEF, LOSS.compiled, bound, 0.0)
+    found = CpuEngine().user_clipped_gradient(rows, NORMS, COEF, LOSS.compiled, bound, grid)
+    np.testing.assert_array_equal(np.rint(found / grid), found / grid)
+    np.testing.assert_allclose(found, exact, atol=ROWS * grid)
+    assert (found != exact).any()

@@ -1,6 +1,7 @@
 """The compiled inner loops, against plain NumPy."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numba
@@ -9,7 +10,7 @@ import pytest
 
 from apportion.engine import CpuEngine, TaskRows, sums
 from apportion.engine.gram import add_upper, aligned, cholesky, padded, substitute
-from apportion.privacy import unpack
+from apportion.privacy import UserBound, short_rows, unpack
 
 SIZES = [1, 3, 16, 17, 32, 64, 100, 128]
 ITEMS = 300
@@ -162,7 +163,7 @@ def examples(d: int) -> tuple[TaskRows, np.ndarray]:
 
 
 @pytest.mark.parametrize("d", SIZES)
-def test_statistics_and_moments(d: int) -> None:
+def test_statistics(d: int) -> None:
     rows, task = examples(d)
     second, first = CpuEngine().statistics(rows, 0, rows.tasks)
     for i in range(rows.tasks):
@@ -170,35 +171,129 @@ def test_statistics_and_moments(d: int) -> None:
         X, w, y = X[task == i], w[task == i], y[task == i]
         np.testing.assert_allclose(unpack(second, d)[i], X.T @ (w[:, None] * X), atol=1e-11)
         np.testing.assert_allclose(first[i], X.T @ (w * y), atol=1e-11)
-    np.testing.assert_allclose(CpuEngine().moments(rows), first, atol=1e-12)
+
+
+BOUND, GRIDS = 3.0, (2.0**-22, 2.0**-24)
+
+
+def short_examples(d: int) -> tuple[TaskRows, np.ndarray]:
+    """The same, with features of 16 bits within a bound; some as long as can be."""
+    rows, task = examples(d)
+    short, unit = short_rows(rows.features, BOUND)
+    return replace(rows, features=short, unit=unit), task
+
+
+def exact_statistics(rows: TaskRows, task: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A, b with the weights of A, and b with the rows' own: sums of whole numbers, row by row."""
+    d = rows.features.shape[1]
+    A, b, plain = (np.zeros((rows.tasks, *shape)) for shape in ((d, d), (d,), (d,)))
+    longest = BOUND / np.sqrt(GRIDS[0])
+    for row, place in enumerate(rows.feature_row):
+        x = rows.features[place].astype(np.float32)
+        r = max(np.sqrt(rows.weight[row]) * longest - np.sqrt(d) / 2, 0.0)
+        z = np.rint(np.float32(r / (2**15 - 1)) * x).astype(np.float64)
+        weight = (r / longest) ** 2
+        in_grid = rows.label[row] * rows.unit / GRIDS[1]
+        A[task[row]] += GRIDS[0] * np.outer(z, z)
+        b[task[row]] += GRIDS[1] * np.trunc(np.float32(weight * in_grid) * x).astype(float)
+        plain[task[row]] += GRIDS[1] * np.trunc(np.float32(rows.weight[row] * in_grid) * x)
+    return A, b, plain
+
+
+@pytest.mark.parametrize("d", SIZES)
+def test_sums_on_a_grid(d: int) -> None:
+    # Bit for bit what whole numbers give, and near to what the data gives.
+    rows, task = short_examples(d)
+    second, first = CpuEngine().statistics(rows, 0, rows.tasks, GRIDS)
+    A, b, plain = exact_statistics(rows, task)
+    np.testing.assert_array_equal(unpack(second, d), A)
+    # The last digit of a factor may differ, and so one unit for every row.
+    np.testing.assert_allclose(first, b, atol=20 * GRIDS[1])
+    np.testing.assert_allclose(CpuEngine().moments(rows, GRIDS[1]), plain, atol=20 * GRIDS[1])
+    X = rows.features * rows.unit
+    close = replace(rows, features=X, unit=1.0)
+    scale = np.sqrt(d) / (BOUND / np.sqrt(GRIDS[0]))  # relative to the sums of 570 rows
+    expected, moments = CpuEngine().statistics(close, 0, rows.tasks)
+    np.testing.assert_allclose(second, expected, atol=600 * BOUND**2 * scale)
+    np.testing.assert_allclose(CpuEngine().moments(rows, GRIDS[1]), moments, atol=1e-3)
+
+
+@pytest.mark.parametrize("count", [1, 2, 31, 32, 33, 63, 64, 65, 1000])
+def test_32_bits_are_never_passed(count: int) -> None:
+    # Rows of full weight along one axis: 31 of them fill a 32-bit number.
+    short, unit = short_rows(np.array([[1e3, 0.0], [-1e3, 0.0]]), BOUND)
+    everybody = np.zeros(count, int)
+    ones = np.ones(count)
+    rows = TaskRows(short, everybody % 2, ones, ones, everybody, np.array([0, count]), unit=unit)
+    grid = UserBound(BOUND**2, "for example").grid(1.0)
+    [[first, second, third]], _ = CpuEngine().statistics(rows, 0, 1, (grid, 1.0))
+    assert first == pytest.approx(count * BOUND**2, rel=1e-3)
+    assert first <= count * BOUND**2
+    assert (second, third) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("d", [3, 16, 33])
-def test_sums_do_not_depend_on_threads_or_pieces(d: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_do_not_depend_on_threads_pieces_or_order(
+    d: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, task = short_examples(d)
+    expected = (*CpuEngine().statistics(rows, 0, rows.tasks, GRIDS), *moments_of(rows))
     # Long tasks in pieces, and users in many groups: as in large data.
     monkeypatch.setattr(sums, "_PIECE", 100)
     monkeypatch.setattr(sums, "_NEAR", 1000)
-    rows, _ = examples(d)
-    found = []
+    mixed = np.lexsort((np.random.default_rng(0).random(len(task)), task))
+    shuffled = replace(
+        rows,
+        **{name: getattr(rows, name)[mixed] for name in ("feature_row", "label", "weight", "user")},
+    )
     before = numba.get_num_threads()
     for threads in (1, before):
         numba.set_num_threads(threads)
         try:
-            parts = [CpuEngine().statistics(rows, i, i + 1) for i in range(rows.tasks)]
-            found += [
-                (*CpuEngine().statistics(rows, 0, rows.tasks), CpuEngine().moments(rows)),
-                (*map(np.concatenate, zip(*parts, strict=True)), CpuEngine().moments(rows)),
-            ]
+            for these in (rows, shuffled):
+                parts = [CpuEngine().statistics(these, i, i + 1, GRIDS) for i in range(rows.tasks)]
+                for found in (
+                    (*CpuEngine().statistics(these, 0, rows.tasks, GRIDS), *moments_of(these)),
+                    (*map(np.concatenate, zip(*parts, strict=True)), *moments_of(these)),
+                ):
+                    for one, another in zip(found, expected, strict=True):
+                        np.testing.assert_array_equal(one, another)
         finally:
             numba.set_num_threads(before)
-    for other in found[1:]:
-        for one, another in zip(found[0], other, strict=True):
-            np.testing.assert_array_equal(one, another)
-    monkeypatch.undo()
-    second, first = CpuEngine().statistics(rows, 0, rows.tasks)
-    np.testing.assert_allclose(found[0][0], second, atol=1e-12)
-    np.testing.assert_allclose(found[0][1], first, atol=1e-12)
-    np.testing.assert_allclose(found[0][2], first, atol=1e-12)
+
+
+def moments_of(rows: TaskRows) -> tuple[np.ndarray]:
+    return (CpuEngine().moments(rows, GRIDS[1]),)
+
+
+def test_one_task_is_shared_by_all_threads() -> None:
+    rows, task = short_examples(16)
+    one = replace(rows, start=np.array([0, 0, len(task), len(task)]))
+    expected = CpuEngine().moments(rows, GRIDS[1]).sum(axis=0)
+    [nobody, found, none] = CpuEngine().moments(one, GRIDS[1])
+    np.testing.assert_array_equal(found, expected)
+    assert not nobody.any()
+    assert not none.any()
+
+
+@pytest.mark.parametrize("label", [np.nan, np.inf, 1e300])
+def test_features_of_zero_add_nothing_whatever_the_label(label: float) -> None:
+    rows, _ = short_examples(16)
+    nothing = replace(rows, features=np.zeros_like(rows.features))
+    nothing = replace(nothing, label=np.full(len(rows.label), label))
+    second, first = CpuEngine().statistics(nothing, 0, rows.tasks, GRIDS)
+    assert not second.any()
+    assert not first.any()
+    assert not CpuEngine().moments(nothing, GRIDS[1]).any()
+
+
+def test_exact_sums_want_16_bits_and_others_do_not() -> None:
+    rows, _ = examples(16)
+    short, _ = short_examples(16)
+    with pytest.raises(TypeError, match="int16"):
+        CpuEngine().statistics(rows, 0, 1, GRIDS)
+    with pytest.raises(TypeError, match="float64"):
+        CpuEngine().statistics(short, 0, 1)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from apportion.data import Graph
-from apportion.privacy import Curator, UserBound
+from apportion.privacy import Curator, UserBound, truncate
 from apportion.privacy.checks import number, whole
 from apportion.privacy.errors import ParameterError
 from apportion.privacy.report import ADD_OR_REMOVE
@@ -76,7 +76,7 @@ class PrivateCounts(Counts):
 
     def __post_init__(self) -> None:
         number("share", self.share, above=0, below=1)
-        whole("cap", self.cap, at_least=1)
+        whole("cap", self.cap, at_least=1, at_most=2**50)
         if self.method not in ("scale", "sample"):
             raise ParameterError(f'method must be "scale" or "sample", got {self.method!r}')
         number("floor", self.floor, at_least=0, at_most=1e6)
@@ -95,8 +95,9 @@ class PrivateCounts(Counts):
         bound = UserBound(
             math.sqrt(self.cap) * (1 + 1e-9), f"a user adds a vector of norm <= sqrt({self.cap})"
         )
-        sums = np.bincount(graph.task, weights=parts, minlength=graph.tasks).astype(np.float64)
         mu = curator.target.mu * math.sqrt(self.share)
+        parts = truncate(parts, bound.grid(mu))
+        sums = np.bincount(graph.task, weights=parts, minlength=graph.tasks).astype(np.float64)
         noisy = curator.counts("counts", sums, bound, mu, what)
         noise_scale = bound.norm / mu
         if self.over_estimate:

@@ -1,7 +1,7 @@
 """The small interface between algorithms and the machine that sums for them."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -16,16 +16,19 @@ class Examples:
     """Weighted examples, in an order that a subclass chooses.
 
     Attributes
-        features: distinct feature vectors, [feature rows, d].
+        features: distinct feature vectors, [feature rows, d]; where sums are to be exact, 16-bit whole
+            numbers, of norm below 2^15.
+        unit: what the numbers of features are multiples of.
         feature_row: the feature vector of each example, [rows].
         label, weight, user: of each example, [rows].
     """
 
-    features: Array
+    features: Any
     feature_row: Integers
     label: Array
     weight: Array
     user: Integers
+    unit: float = field(default=1.0, kw_only=True)
 
     def of_users(self, sample: NDArray[np.bool_]) -> Self:
         """The same examples, those of users outside the sample [users] with weight zero."""
@@ -114,21 +117,32 @@ class Engine(ABC):
     """Computes sums over users, task by task."""
 
     @abstractmethod
-    def statistics(self, rows: TaskRows, first_task: int, stop_task: int) -> tuple[Array, Array]:
+    def statistics(
+        self,
+        rows: TaskRows,
+        first_task: int,
+        stop_task: int,
+        grids: tuple[float, float] | None = None,
+    ) -> tuple[Array, Array]:
         """For each task of the block, sum of w x x' (packed upper triangle) and of w y x.
 
-        Shapes [block, d (d + 1) / 2] and [block, d].
+        Shapes [block, d (d + 1) / 2] and [block, d]. With ``grids``, powers of two, features are 16-bit
+        numbers of at most 2^15 - 1 units in norm, of a size so that this squared is at most 2^26 of
+        the first grid; and every row's part is a multiple of the grids, not larger than it would be
+        otherwise, up to rounding of 2^-21: the sums are exact.
         """
 
     @abstractmethod
-    def moments(self, rows: TaskRows) -> Array:
-        """For each task, the sum of w y x alone, [tasks, d]."""
+    def moments(self, rows: TaskRows, grid: float) -> Array:
+        """For each task, the sum of w y x alone, of multiples of the grid as above, [tasks, d]."""
 
     @abstractmethod
     def row_clipped_gradient(
-        self, rows: TaskRows, norms: Array, coef: Array, derivative: Any, bound: float
+        self, rows: TaskRows, norms: Array, coef: Array, derivative: Any, bound: float, grid: float
     ) -> Array:
         """Sum over examples of w times the example's gradient, clipped to ``bound``, [tasks, d].
+
+        Every example's part is rounded towards zero to a multiple of the grid, unless that is zero.
 
         The gradient of an example is derivative(theta_i . x, y) x; ``norms`` are those of the feature
         vectors, [feature rows]. An example whose derivative is not finite, or whose features are
@@ -137,9 +151,11 @@ class Engine(ABC):
 
     @abstractmethod
     def user_clipped_gradient(
-        self, rows: UserRows, norms: Array, coef: Array, derivative: Any, bound: float
+        self, rows: UserRows, norms: Array, coef: Array, derivative: Any, bound: float, grid: float
     ) -> Array:
         """Sum over users of the user's weighted gradient, clipped as a whole to ``bound``, [tasks, d].
+
+        On a grid, as above.
 
         The norm of a user's gradient is bounded from above by that of the vector that holds, for each
         task, the sum of the norms of the user's weighted examples there (one, usually).

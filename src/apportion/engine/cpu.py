@@ -17,35 +17,43 @@ _REORDER = {"reassoc", "contract", "nsz", "arcp"}
 class CpuEngine(Engine):
     """Compiled loops on all cores; a task's released sums do not depend on the number of threads."""
 
-    def statistics(self, rows: TaskRows, first_task: int, stop_task: int) -> tuple[Array, Array]:
+    def statistics(
+        self,
+        rows: TaskRows,
+        first_task: int,
+        stop_task: int,
+        grids: tuple[float, float] | None = None,
+    ) -> tuple[Array, Array]:
         """See ``Engine.statistics``."""
-        return statistics(*_arrays(rows), _start(rows)[first_task : stop_task + 1])
+        start = _start(rows)[first_task : stop_task + 1]
+        kind = np.float64 if grids is None else np.int16
+        return statistics(_features(rows, kind), rows.unit, *_examples(rows), start, grids)
 
-    def moments(self, rows: TaskRows) -> Array:
+    def moments(self, rows: TaskRows, grid: float) -> Array:
         """See ``Engine.moments``."""
-        return moments(*_arrays(rows), _start(rows))
+        return moments(_features(rows, np.int16), rows.unit, *_examples(rows), _start(rows), grid)
 
     def row_clipped_gradient(
-        self, rows: TaskRows, norms: Array, coef: Array, derivative: Any, bound: float
+        self, rows: TaskRows, norms: Array, coef: Array, derivative: Any, bound: float, grid: float
     ) -> Array:
         """See ``Engine.row_clipped_gradient``. Threads take equally many rows; tasks may be shared."""
         partial = np.zeros((get_num_threads(), *coef.shape))
         _row_clipped_gradient(
             rows.features, norms, rows.feature_row, rows.label, rows.weight, rows.start,
-            coef, derivative, bound, partial,
+            coef, derivative, bound, grid, partial,
         )  # fmt: skip
-        return np.asarray(partial.sum(axis=0))
+        return np.asarray(partial.sum(axis=0) * (grid or 1.0))
 
     def user_clipped_gradient(
-        self, rows: UserRows, norms: Array, coef: Array, derivative: Any, bound: float
+        self, rows: UserRows, norms: Array, coef: Array, derivative: Any, bound: float, grid: float
     ) -> Array:
         """See ``Engine.user_clipped_gradient``. Threads take equally many users."""
         partial = np.zeros((get_num_threads(), *coef.shape))
         _user_clipped_gradient(
             rows.features, norms, rows.feature_row, rows.label, rows.weight, rows.task, rows.start,
-            coef, derivative, bound, partial,
+            coef, derivative, bound, grid, partial,
         )  # fmt: skip
-        return np.asarray(partial.sum(axis=0))
+        return np.asarray(partial.sum(axis=0) * (grid or 1.0))
 
     def solve_users(
         self,
@@ -69,10 +77,16 @@ class CpuEngine(Engine):
         return places, best
 
 
-def _arrays(rows: TaskRows) -> tuple[Array, Integers, Array, Array]:
-    """Features, their rows, labels and weights, of the only types that are compiled for."""
+def _features(rows: TaskRows, kind: Any) -> Any:
+    """Features as kernels take them: their type says whether sums are to be exact."""
+    if (rows.features.dtype == np.int16) != (kind == np.int16):
+        raise TypeError(f"features must be {kind.__name__}, got {rows.features.dtype}")
+    return np.ascontiguousarray(rows.features, dtype=kind)
+
+
+def _examples(rows: TaskRows) -> tuple[Integers, Array, Array]:
+    """The rows of features, labels and weights, of the only types that are compiled for."""
     return (
-        np.ascontiguousarray(rows.features, dtype=np.float64),
         np.ascontiguousarray(rows.feature_row, dtype=np.int64),
         np.ascontiguousarray(rows.label, dtype=np.float64),
         np.ascontiguousarray(rows.weight, dtype=np.float64),
@@ -124,6 +138,18 @@ def _shorten(slope: float, excess: float) -> float:
     return slope / excess if excess > 1.0 else slope
 
 
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _add_scaled(total: Array, x: Array, slope: float, grid: float) -> None:
+    """Add slope * x to the total; in whole units of the grid, if there is one, towards zero."""
+    if grid > 0.0:
+        slope /= grid
+        for k in range(len(x)):
+            total[k] += np.trunc(slope * x[k])
+    else:
+        for k in range(len(x)):
+            total[k] += slope * x[k]
+
+
 @njit(parallel=True, cache=True, fastmath=_REORDER)  # type: ignore[untyped-decorator]
 def _row_clipped_gradient(
     features: Array,
@@ -135,6 +161,7 @@ def _row_clipped_gradient(
     coef: Array,
     derivative: Any,
     bound: float,
+    grid: float,
     partial: Array,
 ) -> None:
     threads, dimension = partial.shape[0], features.shape[1]
@@ -155,8 +182,7 @@ def _row_clipped_gradient(
                 margin += coef[task, k] * x[k]
             slope = _usable(derivative(margin, label[row]), norms[place])
             slope = weight[row] * _shorten(slope, abs(slope) * (norms[place] / bound))
-            for k in range(dimension):
-                total[task, k] += slope * x[k]
+            _add_scaled(total[task], x, slope, grid)
 
 
 @njit(parallel=True, cache=True, fastmath=_REORDER)  # type: ignore[untyped-decorator]
@@ -171,6 +197,7 @@ def _user_clipped_gradient(
     coef: Array,
     derivative: Any,
     bound: float,
+    grid: float,
     partial: Array,
 ) -> None:
     threads, dimension = partial.shape[0], features.shape[1]
@@ -204,7 +231,4 @@ def _user_clipped_gradient(
             for row in range(first, stop):
                 slope = _shorten(slopes[row - first], excess)
                 if slope != 0.0:
-                    x = features[feature_row[row]]
-                    i = task[row]
-                    for k in range(dimension):
-                        total[i, k] += slope * x[k]
+                    _add_scaled(total[task[row]], features[feature_row[row]], slope, grid)

@@ -53,7 +53,7 @@ def aligned(shape: tuple[int, ...], dtype: Any) -> Floats:
     return room
 
 
-class _Writer:
+class VectorWriter:
     """Writes instructions on vectors and contiguous matrices of one type."""
 
     def __init__(self, context: Any, builder: Any, signature: Any, args: Any) -> None:
@@ -153,7 +153,7 @@ def _block_writer(mode: Literal["add", "subtract", "solve"], vectors: int) -> An
     """
 
     def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        writer = _Writer(context, builder, signature, args)
+        writer = VectorWriter(context, builder, signature, args)
         lanes, load, spread = writer.lanes, writer.load, writer.spread
         _, i, _, j, rows, _, at, _ = args
         out, small, zero = writer.matrix(5), writer.matrix(7), ir.Constant(_INDEX, 0)
@@ -207,7 +207,7 @@ def _row_writer(add: bool) -> Any:
     """``change(out, at, source, row, factor)``: out[at] = or += factor * source[row]."""
 
     def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        writer = _Writer(context, builder, signature, args)
+        writer = VectorWriter(context, builder, signature, args)
         out, source, zero = writer.matrix(0), writer.matrix(2), ir.Constant(_INDEX, 0)
         _, at, _, row, factor = args
         factors = writer.spread(factor, writer.lanes)
@@ -243,7 +243,7 @@ def _factor_small(_: Any, matrix: Any, at: Any, small: Any) -> Any:  # noqa: ARG
     """
 
     def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        writer = _Writer(context, builder, signature, args)
+        writer = VectorWriter(context, builder, signature, args)
         spread, zero, at = writer.spread, ir.Constant(_INDEX, 0), args[1]
         one, smallest = ir.Constant(writer.number, 1.0), ir.Constant(writer.number, np.inf)
         sqrt = builder.module.declare_intrinsic("llvm.sqrt", [writer.number])
@@ -269,7 +269,7 @@ def _go_forward(_: Any, U: Any, at: Any, b: Any) -> Any:  # noqa: ARG001
     """Solve for b[at : at + 8], from U'x = b, and subtract what they give from the rest of b [1, n]."""
 
     def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        writer = _Writer(context, builder, signature, args)
+        writer = VectorWriter(context, builder, signature, args)
         U, b, at, zero = writer.matrix(0), writer.matrix(2), args[1], ir.Constant(_INDEX, 0)
         x = [builder.load(writer.place(b, zero, at, 0, p)) for p in range(PANEL)]
         for p in range(PANEL):
@@ -300,7 +300,7 @@ def _go_backward(_: Any, U: Any, at: Any, b: Any) -> Any:  # noqa: ARG001
     """Solve for b[at : at + 8], from U x = b, the rest of b [1, n] being solved for already."""
 
     def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        writer = _Writer(context, builder, signature, args)
+        writer = VectorWriter(context, builder, signature, args)
         U, b, at, zero = writer.matrix(0), writer.matrix(2), args[1], ir.Constant(_INDEX, 0)
 
         def add(column: Any, sums: list[Any]) -> list[Any]:
@@ -333,7 +333,7 @@ def _ask_for(_: Any, matrix: Any, row: Any, column: Any) -> Any:  # noqa: ARG001
     """Have a place of a matrix brought into the cache, without waiting for it."""
 
     def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        writer = _Writer(context, builder, signature, args)
+        writer = VectorWriter(context, builder, signature, args)
         address = ir.IntType(8).as_pointer()
         kind = ir.FunctionType(ir.VoidType(), [address, _SHORT, _SHORT, _SHORT])
         prefetch = builder.module.declare_intrinsic("llvm.prefetch", (address,), kind)

@@ -1,8 +1,8 @@
 """Sums over the rows of each task: what is released.
 
-Everything here adds float64 numbers, task by task, in the order of the rows: the same whatever the number of
-threads and the other tasks of a block. Float32 would not do: leaving out a user could change the rounding
-of a sum by more than the user's part in it, which is what the noise is made for.
+Where there is noise, sums are exact: every row is brought to whole multiples of a grid, and these are added up.
+The result depends neither on the order of rows nor on threads, and leaving out a user changes it by the user's
+part and nothing else. Where there is none, float64 numbers are added, task by task, in the order of the rows.
 """
 
 from typing import Any
@@ -20,18 +20,30 @@ from apportion.engine.gram import (
     put_row,
     take_next,
 )
+from apportion.engine.shorts import LANES, add_products, add_truncated, put_pair
 
 Array = NDArray[np.float64]
+Shorts = NDArray[np.int16]
 Integers = NDArray[np.integer[Any]]
 
-_TILE = 32  # rows
+LONGEST = 2**15 - 1  # the norm of a short vector
+
+_TILE = 32  # rows, or pairs of short ones
 _AHEAD = 16  # rows that are asked for before they are needed
 _PIECE = 2**15  # rows of a task that are summed by one thread
 _NEAR = 2**22  # bytes of features that stay in a cache shared with others
+_ROOM = 2.0**31 - 2.0**16  # what 32-bit numbers hold, with some to spare
+_BEYOND = 2.0**60  # a factor of this size belongs to features that are all zero
 
 
 def statistics(
-    features: Array, feature_row: Integers, label: Array, weight: Array, start: Integers
+    features: Any,
+    unit: float,
+    feature_row: Integers,
+    label: Array,
+    weight: Array,
+    start: Integers,
+    grids: tuple[float, float] | None,
 ) -> tuple[Array, Array]:
     """See ``Engine.statistics``; a task's rows are start[i] : start[i + 1]."""
     tasks, d = len(start) - 1, features.shape[1]
@@ -41,33 +53,133 @@ def statistics(
     number = np.arange(len(task)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
     first = start[task] + _PIECE * number
     stop = np.minimum(first + _PIECE, start[task + 1])
-    order = np.argsort(
-        first - stop, kind="stable"
-    )  # the longest first: none must be left for the end
+    # The longest first: none must be left for the end.
+    order = np.argsort(first - stop, kind="stable")
     # The first piece of a task is summed where the task's sums belong, later ones below all tasks.
     target = np.where(number == 0, task, tasks - 1 + np.cumsum(number > 0))
     second, moments = np.empty((len(task), d * (d + 1) // 2)), np.zeros((len(task), d))
-    width, threads = padded(d, np.float64), get_num_threads()
-    room = aligned((threads, width * (width + 2 * _TILE + 1)), np.float64)
-    counter = np.zeros(1, dtype=np.int64)
-    _statistics(
-        features,
-        feature_row,
-        label,
-        weight,
-        first,
-        stop,
-        target,
-        order,
-        room,
-        counter,
-        second,
-        moments,
-    )
+    counter, threads = np.zeros(1, dtype=np.int64), get_num_threads()
+    examples = (feature_row, label, weight)
+    places = (first, stop, target, order, counter)
+    if grids is None:
+        width = padded(d, np.float64)
+        room = aligned((threads, width * (width + 2 * _TILE + 1)), np.float64)
+        _statistics(features, *examples, *places, room, second, moments)
+    else:
+        short = _whole_vectors(features)
+        width = short.shape[1]
+        words = aligned((threads, width * (width + _TILE)), np.int32)
+        room = aligned((threads, width * (width + 1)), np.float64)
+        scale = LONGEST * unit / np.sqrt(grids[0]), np.sqrt(d) / 2, unit / grids[1]
+        _short_statistics(short, *examples, *places, *scale, words, room, second, moments)
+        second *= grids[0]
+        moments *= grids[1]
     for later in np.flatnonzero(number):  # in order
         second[task[later]] += second[target[later]]
         moments[task[later]] += moments[target[later]]
     return second[:tasks], moments[:tasks]
+
+
+def _whole_vectors(features: Shorts) -> Shorts:
+    return np.pad(features, ((0, 0), (0, -features.shape[1] % LANES)))
+
+
+@njit(parallel=True, cache=True)  # type: ignore[untyped-decorator]
+def _short_statistics(
+    features: Shorts,
+    feature_row: Integers,
+    label: Array,
+    weight: Array,
+    first: Integers,
+    stop: Integers,
+    target: Integers,
+    order: Integers,
+    counter: Integers,
+    longest: float,
+    slack: float,
+    to_grid: float,
+    words: NDArray[np.int32],
+    room: Array,
+    second: Array,
+    moments: Array,
+) -> None:
+    """Whole numbers for the rows first[i] : stop[i], for each i in this order, to be found at target[i].
+
+    A row x of weight w, of norm at most LONGEST, gives z z' with z = round(f x), f being such that
+    |f x| <= r - slack with r = sqrt(w) * longest. Rounding moves a vector by at most slack = sqrt(d) / 2, so
+    |z z'| <= r^2. This is a row whose weight is ((r - slack) / longest)^2, up to rounding; with this weight
+    it is in b, too.
+    """
+    d, width = moments.shape[1], features.shape[1]
+    for thread in prange(len(room)):
+        square = width * width
+        total = words[thread, :square].reshape((width, width))
+        tile = words[thread, square:].reshape((_TILE, width))
+        large = room[thread, :square].reshape((width, width))
+        b = room[thread, square:].reshape((1, width))
+        while True:
+            place = take_next(counter)
+            if place >= len(order):
+                break
+            piece = order[place]
+            end = stop[piece]
+            total[:] = 0
+            large[:] = 0.0
+            b[:] = 0.0
+            held = 0.0  # no number of total is larger than this
+            row = first[piece]
+            while row < end:
+                pairs, gathered = 0, 0.0
+                while row < end and pairs < _TILE:
+                    paired = row + 1 < end
+                    other = row + 1 if paired else row
+                    r = np.sqrt(weight[row]) * longest
+                    s = np.sqrt(weight[other]) * longest if paired else 0.0
+                    norms = (r * r + s * s) * (1.0 + 2.0**-20) + 1.0
+                    if pairs > 0 and gathered + norms > _ROOM:
+                        break
+                    gathered += norms
+                    for next_row in (row + _AHEAD, row + _AHEAD + 1):
+                        if next_row < end:
+                            ask_for_row(features, feature_row[next_row])
+                    r, s = max(r - slack, 0.0), max(s - slack, 0.0)
+                    x, y = feature_row[row], feature_row[other]
+                    f, g = np.float32(r / LONGEST), np.float32(s / LONGEST)
+                    put_pair(tile, pairs, features, x, f, y, g)
+                    r, s = r / longest, s / longest
+                    _add_label(b, 0, features, x, r * r * label[row] * to_grid)
+                    if paired:
+                        _add_label(b, 0, features, y, s * s * label[other] * to_grid)
+                    pairs += 1
+                    row += 2
+                if held + gathered > _ROOM:
+                    _move(total, large)
+                    held = 0.0
+                add_products(tile, pairs, total)
+                held += gathered
+            _move(total, large)
+            entry = 0
+            for p in range(d):
+                moments[target[piece], p] = b[0, p]
+                for q in range(p, d):
+                    second[target[piece], entry] = large[p, q]
+                    entry += 1
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _add_label(b: Array, at: int, features: Shorts, row: int, factor: float) -> None:
+    """Add factor * x to b[at], rounded towards zero: no norm becomes larger."""
+    if abs(factor) < _BEYOND:
+        add_truncated(b, at, features, row, np.float32(factor))
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _move(total: NDArray[np.int32], large: Array) -> None:
+    """Add the upper triangle of total to large, and clear it."""
+    for p in range(len(total)):
+        for q in range(p // LANES * LANES, len(total)):
+            large[p, q] += total[p, q]
+            total[p, q] = 0
 
 
 @njit(parallel=True, cache=True)  # type: ignore[untyped-decorator]
@@ -80,8 +192,8 @@ def _statistics(
     stop: Integers,
     target: Integers,
     order: Integers,
-    room: Array,
     counter: Integers,
+    room: Array,
     second: Array,
     moments: Array,
 ) -> None:
@@ -125,46 +237,66 @@ def _statistics(
 
 
 def moments(
-    features: Array, feature_row: Integers, label: Array, weight: Array, start: Integers
-) -> Array:
-    """See ``Engine.moments``. Threads take neighbouring tasks, of equally many rows in all.
-
-    A thread goes through its tasks many times, each time as far as the features of some users reach that fit
-    into its cache together: the rows of a task are sorted by user, usually (if not, this is only slower).
-    """
-    tasks, d = len(start) - 1, features.shape[1]
-    if d % 8:
-        features = np.pad(features, ((0, 0), (0, -d % 8)))
-    first = aligned((tasks, features.shape[1]), np.float64)
-    at_once = max(1, _NEAR // (8 * features.shape[1]))
-    _moments(features, feature_row, label, weight, start, at_once, get_num_threads(), first)
-    return first[:, :d]
-
-
-@njit(parallel=True, cache=True)  # type: ignore[untyped-decorator]
-def _moments(
-    features: Array,
+    features: Shorts,
+    unit: float,
     feature_row: Integers,
     label: Array,
     weight: Array,
     start: Integers,
+    grid: float,
+) -> Array:
+    """See ``Engine.moments``. Threads take equally many rows.
+
+    A thread goes through its tasks many times, each time as far as the features of some users reach that fit
+    into its cache together: the rows of a task are sorted by user, usually (if not, this is only slower).
+    """
+    short = _whole_vectors(features)
+    width, threads = short.shape[1], get_num_threads()
+    sums = aligned((len(start) - 1, width), np.float64)
+    # What a thread adds to a task whose first rows are another thread's.
+    edges = aligned((threads, width), np.float64)
+    at_once = max(1, _NEAR // (2 * width))
+    _moments(short, feature_row, label, weight, start, unit / grid, at_once, sums, edges)
+    for thread in range(1, threads):
+        sums[_task_of_row(start, start[-1] * thread // threads)] += edges[thread]
+    sums *= grid
+    return sums[:, : features.shape[1]]
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _task_of_row(start: Integers, row: int) -> int:
+    return np.searchsorted(start[1:-1], row, side="right")  # type: ignore[return-value]
+
+
+@njit(parallel=True, cache=True)  # type: ignore[untyped-decorator]
+def _moments(
+    features: Shorts,
+    feature_row: Integers,
+    label: Array,
+    weight: Array,
+    start: Integers,
+    to_grid: float,
     at_once: int,
-    threads: int,
-    first: Array,
+    sums: Array,
+    edges: Array,
 ) -> None:
+    threads = len(edges)
     for thread in prange(threads):
-        low = np.searchsorted(start[:-1], start[-1] * thread // threads)
-        high = np.searchsorted(start[:-1], start[-1] * (thread + 1) // threads)
-        if thread == threads - 1:
-            high = len(start) - 1
-        reached = start[low:high].copy()
+        begin, end = start[-1] * thread // threads, start[-1] * (thread + 1) // threads
+        low, high = _task_of_row(start, begin), _task_of_row(start, end - 1) + 1
+        reached = np.maximum(start[low:high], begin)
         for limit in range(at_once, len(features) + at_once, at_once):
             last = limit >= len(features)
             for task in range(low, high):
-                row, stop = reached[task - low], start[task + 1]
+                row, stop = reached[task - low], min(start[task + 1], end)
+                shared = start[task] < begin
                 while row < stop and (last or feature_row[row] < limit):
                     if row + _AHEAD < stop and feature_row[row + _AHEAD] < limit:
                         ask_for_row(features, feature_row[row + _AHEAD])
-                    add_row(first, task, features, feature_row[row], weight[row] * label[row])
+                    factor = weight[row] * label[row] * to_grid
+                    if shared:
+                        _add_label(edges, thread, features, feature_row[row], factor)
+                    else:
+                        _add_label(sums, task, features, feature_row[row], factor)
                     row += 1
                 reached[task - low] = row

@@ -10,7 +10,8 @@ from apportion.privacy.bounds import (
     clip_rows,
     clip_values,
     scale_down,
-    stretch_rows,
+    short_rows,
+    truncate,
 )
 from apportion.privacy.gaussian import delta_from_epsilon, epsilon_from_mu, mu_from_epsilon
 from apportion.privacy.ledger import Ledger, PrivacyTarget, Record
@@ -37,6 +38,7 @@ __all__ = [
     "pack",
     "packed_width",
     "scale_down",
-    "stretch_rows",
+    "short_rows",
+    "truncate",
     "unpack",
 ]

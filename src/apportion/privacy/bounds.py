@@ -11,8 +11,10 @@ scales one user's part depends on another user. So Z is the L2 sensitivity, for 
 
 This file makes the three premises true: ``clip_rows`` and ``clip_values`` bound z, ``UserWeights``
 bounds w. Instead, a user's whole part may be scaled down to Z (``scale_down``), z being what it is.
-Bounds are met with a relative margin of 1e-9, which is far above rounding, so they hold in exact
-arithmetic for the numbers as stored (the sums over users are rounded; see docs/guarantee.md).
+Bounds are met with a relative margin of 1e-9, which is far above the rounding of 64-bit numbers.
+
+What a user adds is then brought to multiples of a grid (``UserBound.grid``), so that sums are exact. Rounding
+towards zero (``truncate``) makes no number larger, so no bound is passed.
 """
 
 import math
@@ -30,6 +32,13 @@ Integers = NDArray[np.integer[Any]]
 
 # Relative distance that clipped numbers keep from their bound.
 MARGIN = 1e-9
+# By what portion a user's part may pass its bound where it is computed from 32-bit numbers.
+ROUNDING = 2.0**-20
+# The norm of a row of 16-bit numbers is at most this.
+_LONGEST = 2**15 - 1
+# The most units of the grid in a bound, and in the standard deviation of the noise.
+_UNITS_IN_BOUND = 26
+_UNITS_IN_NOISE = 50
 _BLOCK = 1 << 14
 
 
@@ -42,6 +51,31 @@ class UserBound:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "norm", number("a per-user bound", self.norm, at_least=0))
+
+    def grid(self, mu: float) -> float:
+        """The grid for sums of such parts that are released at a cost of ``mu``: a power of two.
+
+        The bound is 2^25 to 2^26 units, so that sums over 2^27 users, all at their bound in one task, are
+        exact in 64 bits. Only where noise is beyond all measure (a mu below 10^-7) is it coarser.
+
+        >>> UserBound(3.0, "for example").grid(mu=1.0) * 2**24
+        1.0
+        """
+        if math.isinf(mu):
+            return 0.0  # no noise, no grid
+        _, bits = math.frexp(self.norm)  # norm < 2^bits
+        _, noise_bits = math.frexp(self.norm / mu)
+        return math.ldexp(1.0, max(bits - _UNITS_IN_BOUND, noise_bits - _UNITS_IN_NOISE))
+
+
+def truncate(values: Floats, grid: float) -> NDArray[np.float64]:
+    """Values as multiples of the grid, rounded towards zero; as they are if the grid is zero.
+
+    >>> truncate(np.array([0.3, -0.3, 0.5]), grid=0.25)
+    array([ 0.25, -0.25,  0.5 ])
+    """
+    given: NDArray[np.float64] = np.asarray(values, dtype=np.float64)
+    return np.trunc(given / grid) * grid if grid else given
 
 
 def clip_rows(rows: Floats, bound: float) -> NDArray[np.float64]:
@@ -56,35 +90,56 @@ def clip_rows(rows: Floats, bound: float) -> NDArray[np.float64]:
     limit = check_bound("bound", bound) * (1 - MARGIN)
     given: NDArray[np.float64] = np.asarray(rows, dtype=np.float64)
     clipped = given
-    for first in range(
-        0, len(given), _BLOCK
-    ):  # in blocks, so that no temporary is as large as rows
+    for first in range(0, len(given), _BLOCK):  # so that no temporary is as large as rows
         block = given[first : first + _BLOCK]
-        unit, unit_norm, largest = _scaled(block)
-        with np.errstate(over="ignore", divide="ignore"):
-            too_long = unit_norm > limit / largest
-        if too_long.any():
+        shorter = _clipped(block, limit)
+        if shorter is not block:
             clipped = given.copy() if clipped is given else clipped
-            shorter = unit[too_long] * (limit / unit_norm[too_long])[:, None]
-            clipped[first : first + _BLOCK][too_long] = shorter
+            clipped[first : first + _BLOCK] = shorter
     return clipped
 
 
-def stretch_rows(rows: Floats, bound: float) -> NDArray[np.float64]:
-    """Scale every row of ``rows`` [rows, d] to an L2 norm of ``bound``; rows of zeros stay.
+def short_rows(
+    rows: Floats, bound: float, *, stretch: bool = False
+) -> tuple[NDArray[np.int16], float]:
+    """Rows [rows, d] as 16-bit whole numbers, and their unit, with an L2 norm of at most ``bound``.
 
-    >>> stretch_rows(np.array([[0.3, 0.4], [0.0, 0.0]]), bound=1.0).round(6)
+    The unit is bound / (2^15 - 1). Rounding to whole numbers moves a row by at most sqrt(d) / 2 units, so
+    rows are clipped (or stretched) to that much less than the bound before.
+
+    >>> short, unit = short_rows(np.array([[3.0, 4.0], [0.3, 0.4]]), bound=1.0)
+    >>> (short * unit).round(3)
     array([[0.6, 0.8],
-           [0. , 0. ]])
+           [0.3, 0.4]])
     """
-    limit = check_bound("bound", bound) * (1 - MARGIN)
-    given: NDArray[np.float64] = np.asarray(rows, dtype=np.float64)
-    stretched = np.empty_like(given)
-    for first in range(0, len(given), _BLOCK):
-        unit, unit_norm, _ = _scaled(given[first : first + _BLOCK])
-        scale = np.divide(limit, unit_norm, out=np.zeros_like(unit_norm), where=unit_norm > 0)
-        np.multiply(unit, scale[:, None], out=stretched[first : first + _BLOCK])
-    return stretched
+    bound = check_bound("bound", bound)
+    unit = bound / _LONGEST
+    limit = (bound - unit * math.sqrt(rows.shape[1]) / 2) * (1 - MARGIN)
+    change = _stretched if stretch else _clipped
+    short = np.empty(rows.shape, dtype=np.int16)
+    for first in range(0, len(rows), _BLOCK):
+        block = np.asarray(rows[first : first + _BLOCK], dtype=np.float64)
+        short[first : first + _BLOCK] = np.rint(change(block, limit) / unit)
+    return short, unit
+
+
+def _clipped(rows: NDArray[np.float64], limit: float) -> NDArray[np.float64]:
+    """Rows no longer than the limit: the same object if none is."""
+    unit, unit_norm, largest = _scaled(rows)
+    with np.errstate(over="ignore", divide="ignore"):
+        too_long = unit_norm > limit / largest
+    if not too_long.any():
+        return rows
+    clipped = rows.copy()
+    clipped[too_long] = unit[too_long] * (limit / unit_norm[too_long])[:, None]
+    return clipped
+
+
+def _stretched(rows: Floats, limit: float) -> NDArray[np.float64]:
+    """Rows as long as the limit."""
+    unit, unit_norm, _ = _scaled(np.asarray(rows, dtype=np.float64))
+    scale = np.divide(limit, unit_norm, out=np.zeros_like(unit_norm), where=unit_norm > 0)
+    return np.asarray(unit * scale[:, None])
 
 
 def scale_down(norms: Floats, bound: float) -> NDArray[np.float64]:

@@ -43,12 +43,16 @@ def number(
     raise ParameterError(f"{name} must be a number {wanted}, got {value!r}{hint and '; ' + hint}")
 
 
-def whole(name: str, value: object, *, at_least: int) -> int:
+def whole(name: str, value: object, *, at_least: int, at_most: int | None = None) -> int:
     """The value as an int, if it is a whole number in the range."""
     if (
         not isinstance(value, bool)
         and isinstance(value, numbers.Integral)
         and int(value) >= at_least
+        and (at_most is None or int(value) <= at_most)
     ):
         return int(value)
-    raise ParameterError(f"{name} must be a whole number of at least {at_least}, got {value!r}")
+    limit = "" if at_most is None else f" and at most {at_most}"
+    raise ParameterError(
+        f"{name} must be a whole number of at least {at_least}{limit}, got {value!r}"
+    )

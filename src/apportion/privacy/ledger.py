@@ -67,6 +67,7 @@ class Record:
         sensitivity: the largest L2 norm of one user's part.
         because: why no user can have a larger one.
         noise_scale: standard deviation of the noise (of the diagonal, for symmetric matrices).
+        grid: what was released are multiples of this power of two; zero without noise.
         steps: how often such an array was released, each time with fresh noise.
         sampling_rate: the probability with which a user takes part in a step.
         delta: the probability that a threshold lets something through that one user alone has.
@@ -81,6 +82,7 @@ class Record:
     steps: int = 1
     sampling_rate: float = 1.0
     delta: float = 0.0
+    grid: float = 0.0
 
     def __post_init__(self) -> None:
         sensitivity = number("sensitivity", self.sensitivity, above=0)
@@ -91,6 +93,7 @@ class Record:
         rate = number("sampling_rate", self.sampling_rate, above=0, at_most=1)
         object.__setattr__(self, "sampling_rate", rate)
         object.__setattr__(self, "delta", number("delta", self.delta, at_least=0, below=1))
+        object.__setattr__(self, "grid", number("grid", self.grid, at_least=0, below=1e300))
 
     @property
     def mu(self) -> float:
@@ -233,7 +236,7 @@ class Ledger:
             for entry in values["records"]:
                 if set(entry) != {field.name for field in fields(Record)}:
                     raise DataError("not a ledger: a record has other fields than it should")
-                names = ("sensitivity", "noise_scale", "delta")
+                names = ("sensitivity", "noise_scale", "delta", "grid")
                 numbers = {name: float(entry[name]) for name in names}
                 shape = tuple(int(size) for size in entry["shape"])
                 ledger.append(Record(**{**entry, **numbers, "shape": shape}))

@@ -9,24 +9,24 @@ Guarantee
 
 How
     BLAKE2b, keyed, maps (stream, step, tile of tasks) to an AES-128 key and a starting counter; AES in
-    counter mode (randomgen) yields the bits, NumPy's ziggurat the normal variates. Both primitives
-    are cryptographic: without the key the noise cannot be predicted.
+    counter mode yields words, ``discrete`` makes whole numbers of these. Both primitives are
+    cryptographic: without the key the noise cannot be predicted.
 
 Assumes
-    The operating system's generator is sound. Noise is a 64-bit floating-point number; attacks on
-    the low bits of such noise are known. Sampling from a grid belongs into ``standard_normal``, the one
-    place where noise is drawn.
+    The operating system's generator is sound.
 """
 
 import hashlib
 import secrets
+from collections.abc import Callable
 from typing import NoReturn, Self
 
 import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
-from randomgen import AESCounter
 
 from apportion.privacy.checks import whole
+from apportion.privacy.discrete import Scales, Words, draw
 from apportion.privacy.errors import ParameterError, ReleaseError
 
 # Tasks whose noise is drawn from one AES stream. Part of the stream's definition: do not change.
@@ -65,19 +65,26 @@ class NoiseSource:
             raise ReleaseError("this noise source has been used: two trainings need two keys")
         self._in_use = True
 
-    def standard_normal(
-        self, stream: str, step: int, first_task: int, tasks: int, width: int
-    ) -> NDArray[np.float64]:
-        """Independent N(0, 1) variates for ``tasks`` tasks from ``first_task`` on, [tasks, width]."""
-        noise = np.empty((tasks, width))
-        stop = first_task + tasks
+    def discrete_gaussian(
+        self, stream: str, step: int, first_task: int, tasks: int, scales: Scales
+    ) -> NDArray[np.int64]:
+        """Independent whole numbers for ``tasks`` tasks from ``first_task`` on, [tasks, columns].
+
+        A column's have the variance that ``scales`` says.
+        """
+        stop, width = first_task + tasks, len(scales.of_column)
+        noise = np.empty((tasks, width), dtype=np.int64)
         for tile in range(first_task // TILE, -(-stop // TILE)):
             start = tile * TILE
             low, high = max(start, first_task), min(start + TILE, stop)
-            generator = self._generator(b"noise", stream, step, tile)
+            words = self._words(b"noise", stream, step, tile)
+            # Those of tasks before this block come first in the stream.
+            drawn = noise[low - first_task : high - first_task]
             if low > start:
-                generator.standard_normal((low - start, width))  # of tasks before this block
-            generator.standard_normal(out=noise[low - first_task : high - first_task])
+                drawn = np.empty((high - start, width), dtype=np.int64)
+            draw(drawn, scales, words)
+            if low > start:
+                noise[low - first_task : high - first_task] = drawn[low - start :]
         return noise
 
     def sampling_key(self, name: str) -> int:
@@ -85,15 +92,16 @@ class NoiseSource:
         return int.from_bytes(self._derive(b"sampling", name.encode())[:8], "little")
 
     def poisson_sample(self, stream: str, step: int, users: int, rate: float) -> NDArray[np.bool_]:
-        """Each user with probability ``rate``, independently of all else, [users]."""
-        return self._generator(b"poisson", stream, step, 0).random(users) < rate
+        """Each user with probability ``rate`` (2^-64 less, at most), independently, [users]."""
+        below = min(int(rate * 2.0**64), 2**64 - 1)
+        return self._words(b"poisson", stream, step, 0)(users) < np.uint64(below)
 
-    def _generator(self, purpose: bytes, stream: str, step: int, tile: int) -> np.random.Generator:
+    def _words(self, purpose: bytes, stream: str, step: int, tile: int) -> Callable[[int], Words]:
+        """A source of random words: called with a number, it gives that many more, [number]."""
         place = step.to_bytes(8, "little") + tile.to_bytes(8, "little")
         derived = self._derive(purpose, place + stream.encode())
-        key = int.from_bytes(derived[:16], "little")
-        counter = int.from_bytes(derived[16:], "little")
-        return np.random.Generator(AESCounter(key=key, counter=counter))
+        cipher = Cipher(algorithms.AES(derived[:16]), modes.CTR(derived[16:])).encryptor()
+        return lambda count: np.frombuffer(cipher.update(bytes(8 * count)), dtype="<u8")
 
     def _derive(self, purpose: bytes, message: bytes) -> bytes:
         return hashlib.blake2b(message, key=self._key, person=purpose, digest_size=32).digest()

@@ -6,12 +6,30 @@ Guarantee
 
 Sensitivity
     Removing a user changes part p by that user's own part, of norm <= S_p (see ``bounds``). Divided
-    by the noise scale, the stacked change has squared norm <= sum_p (S_p / sigma_p)^2 = mu^2, and the
-    stacked noise is standard normal: one Gaussian mechanism, whatever blocks it is fed in.
+    by the noise scale, the stacked change has squared norm <= sum_p (S_p / sigma_p)^2 = mu^2: with normal
+    noise this would be one Gaussian mechanism, whatever blocks it is fed in.
 
     A symmetric d x d matrix is released as its upper triangle. The map that multiplies off-diagonal
     entries by sqrt(2) is an isometry from the Frobenius norm to R^(d(d+1)/2); noise sigma in that
     space is noise sigma on the diagonal and sigma / sqrt(2) off it.
+
+Floating-point numbers
+    No part of a user is ever rounded together with another's. Every part is brought to whole multiples of
+    a grid first, a power of two at most 2^-25 times the bound, in a way that makes no part larger
+    (``UserBound.grid``); what rounding may add before that, when parts are computed, is below 2^-20 of the
+    bound, and S_p includes it (``ROUNDING``). Sums of such multiples are exact: they depend neither on the
+    order of users nor on threads, and removing a user changes them by just the user's part.
+
+    To a sum k on the grid (its unit now being one) a whole number is added whose distribution is the
+    discrete Gaussian of variance v = sigma^2 + 9. This is as private as normal noise of variance sigma^2,
+    because it can be made from that: let y = k + N(0, sigma^2), and round y to a whole number z with
+    probability proportional to exp(-(z - y)^2 / 18). The density of (y, z) is, with rho(x) =
+    exp(-x^2 / 2), proportional to rho((y - k) / sigma) rho((z - y) / 3) / R(y), R(y) being the sum of
+    rho((z' - y) / 3) over all z'. The product of the two is rho((z - k) / sqrt(v)) times a normal density
+    of y, and R(y) is 3 sqrt(2 pi) (1 + e), |e| < 2.1 exp(-18 pi^2) < 2^-250 (Poisson summation). So z has
+    the discrete Gaussian distribution around k, up to a factor within 1 +- 2^-249 for every outcome, and
+    what n numbers lack is less than n 2^-248: nothing that any epsilon here could show. Rounding y
+    needs no data, so the cost is that of normal noise.
 
 Assumes public
     The number of tasks, the width of each part, the bounds and the shares.
@@ -29,13 +47,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from apportion.privacy.bounds import UserBound
+from apportion.privacy.bounds import ROUNDING, UserBound
 from apportion.privacy.checks import number, whole
+from apportion.privacy.discrete import Scales
 from apportion.privacy.errors import ParameterError, ReleaseError
 from apportion.privacy.ledger import Ledger, PrivacyTarget, Record
 from apportion.privacy.noise import TILE, NoiseSource
 
 Array = NDArray[np.float64]
+
+# Sums on a grid are exact up to so many of its units.
+_EXACT = 2.0**53
 Run = Callable[[Callable[[int], None], Iterable[int]], Iterable[None]]
 
 
@@ -82,6 +104,31 @@ class Part:
         """Numbers per task as they are released."""
         return packed_width(self.width) if self.symmetric else self.width
 
+    def record(self, name: str, tasks: int, mu: float, **more: Any) -> Record:
+        """What is to be written down of this part if a release of it costs ``mu``."""
+        private = math.isfinite(mu)
+        sensitivity = self.bound.norm * (1 + ROUNDING) if private else self.bound.norm
+        return Record(
+            name=name,
+            what=self.what,
+            shape=(tasks, self.columns),
+            sensitivity=sensitivity,
+            because=self.bound.because,
+            noise_scale=sensitivity / mu if private else 0.0,
+            grid=self.bound.grid(mu),
+            **more,
+        )
+
+    def scales(self, record: Record) -> Scales | None:
+        """The variances of the noise, in units of the grid; None without noise."""
+        if record.noise_scale == 0:
+            return None
+        variances = np.full(self.columns, (record.noise_scale / record.grid) ** 2)
+        if self.symmetric:
+            rows, columns = np.triu_indices(self.width)
+            variances[rows != columns] /= 2
+        return Scales.of((variances + 9.0) * (1 + 2.0**-50))
+
 
 class Curator:
     """Holds the ledger and the noise key of one training; opens releases.
@@ -122,13 +169,10 @@ class Curator:
         mu = number("mu of a release", mu, above=0)
         total = math.fsum(portions)
         records = [
-            Record(
-                name=f"{name}.{part.name}" if len(parts) > 1 else name,
-                what=part.what,
-                shape=(tasks, part.columns),
-                sensitivity=part.bound.norm,
-                because=part.bound.because,
-                noise_scale=_noise_scale(part.bound.norm, mu * math.sqrt(portion / total / steps)),
+            part.record(
+                f"{name}.{part.name}" if len(parts) > 1 else name,
+                tasks,
+                mu * math.sqrt(portion / total / steps),
                 steps=steps,
                 sampling_rate=sampling_rate,
             )
@@ -140,7 +184,7 @@ class Curator:
     def sums(
         self, name: str, sums: Array, bound: UserBound, mu: float, what: str = "sum over users"
     ) -> Array:
-        """Release whole sums [tasks, k] at once."""
+        """Release whole sums [tasks, k] at once; they must be multiples of ``bound.grid(mu)``."""
         part = Part(name, what, bound, width=sums.shape[1])
         return self.open(name, [part], len(sums), mu).feed(0, sums)[0]
 
@@ -177,7 +221,7 @@ class Curator:
             since P[M(D') in S] >= (1 - delta) P[M^ in S], also P[M(D) in S] <=
             min(1, e^epsilon P[M^ in S]) + delta' <= e^epsilon P[M(D') in S] + delta' + delta.
         """
-        cap = whole("cap", cap, at_least=1)
+        cap = whole("cap", cap, at_least=1, at_most=2**50)
         mu = number("mu of a release", mu, above=0)
         if counts.shape != (len(ids),) or not np.isfinite(counts).all():
             raise ReleaseError("a selection takes one finite count for every id")
@@ -185,15 +229,19 @@ class Curator:
             raise ReleaseError("a selection takes every id once")
         bound = UserBound(math.sqrt(cap), f"a user adds at most 1 to each of at most {cap} counts")
         part = Part(name, "users per item, those above a threshold", bound)
-        sigma = _noise_scale(bound.norm, mu)
-        if sigma == 0:
+        if math.isinf(mu):
             delta, threshold = 0.0, 0.0
+            record = part.record(name, 0, mu)
         else:
             delta = number("delta of a selection", delta, above=0, below=1)
+            record = part.record(name, 0, mu, delta=delta)
             lone = -math.expm1(math.log1p(-delta) / cap)  # the chance that a count of 1 passes
-            threshold = 1.0 - sigma * float(ndtri(lone))
-        record = Record(name, part.what, (0, 1), bound.norm, bound.because, sigma, delta=delta)
-        noisy = _add_noise(self.noise, map, part, record, 0, 0, counts[:, None])[:, 0]
+            # Noise on the grid is a little wider than its normal kin, and its tail is within
+            # one grid unit of it.
+            deviation = math.hypot(record.noise_scale, 3 * record.grid) * (1 + 1e-9)
+            threshold = 1.0 - deviation * float(ndtri(lone)) + record.grid
+        column = counts[:, None]
+        noisy = _add_noise(self.noise, map, part.scales(record), record, 0, 0, column)[:, 0]
         chosen = np.flatnonzero((noisy > threshold) & (counts > 0))
         chosen = chosen[np.argsort(ids[chosen], kind="stable")]
         self.ledger.append(replace(record, shape=(len(chosen), 1)))
@@ -212,10 +260,16 @@ class OpenRelease:
     ) -> None:
         self._noise = noise
         self._parts = parts
+        self._scales = [part.scales(record) for part, record in zip(parts, records, strict=True)]
         self._fed = np.zeros(tasks, dtype=bool)
         self._step = 0
         self.run: Run = map
         self.records = tuple(records)
+
+    @property
+    def grids(self) -> tuple[float, ...]:
+        """Of what the sums of every part must be multiples; zero: of nothing, there is no noise."""
+        return tuple(record.grid for record in self.records)
 
     def next_step(self) -> None:
         """Go on to the next of the recorded steps; the noise is fresh and all tasks may come again."""
@@ -229,6 +283,7 @@ class OpenRelease:
     def feed(self, first_task: int, *sums: Array) -> tuple[Array, ...]:
         """Noisy values of the tasks from ``first_task`` on, given the raw sums of every part.
 
+        Sums are multiples of the part's grid, because everything that was summed is (``grids``).
         Blocks may come in any order and any size; a task that comes a second time is refused.
         """
         tasks = len(sums[0]) if sums else 0
@@ -246,8 +301,8 @@ class OpenRelease:
             raise ReleaseError("the sums hold NaN or infinity: clip and check the data first")
         self._fed[first_task:stop] = True
         return tuple(
-            _add_noise(self._noise, self.run, part, record, self._step, first_task, block)
-            for part, record, block in zip(self._parts, self.records, sums, strict=True)
+            _add_noise(self._noise, self.run, scales, record, self._step, first_task, block)
+            for scales, record, block in zip(self._scales, self.records, sums, strict=True)
         )
 
     def sample(self, users: int) -> NDArray[np.bool_] | None:
@@ -263,10 +318,6 @@ class OpenRelease:
         return bool(self._fed.all())
 
 
-def _noise_scale(sensitivity: float, mu: float) -> float:
-    return 0.0 if math.isinf(mu) else sensitivity / mu
-
-
 def _all_finite(block: Array) -> bool:
     # NaN and infinity show in a sum, which takes neither memory nor time; so do sums that are too large.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -276,28 +327,26 @@ def _all_finite(block: Array) -> bool:
 def _add_noise(
     noise: NoiseSource,
     run: Run,
-    part: Part,
+    scales: Scales | None,
     record: Record,
     step: int,
     first_task: int,
     sums: Array,
 ) -> Array:
-    if record.noise_scale == 0:
+    if scales is None:
         return np.array(sums, dtype=np.float64)
-    tasks, width = sums.shape
-    noisy = np.empty((tasks, width))
-    isometry = np.ones(width)
-    if part.symmetric:
-        rows, columns = np.triu_indices(part.width)
-        isometry[rows != columns] = math.sqrt(0.5)
+    tasks = len(sums)
+    noisy = np.empty(sums.shape)
 
     def add(tile: int) -> None:
         first, stop = max(tile * TILE - first_task, 0), min((tile + 1) * TILE - first_task, tasks)
-        drawn = noise.standard_normal(record.name, step, first_task + first, stop - first, width)
-        if part.symmetric:
-            drawn *= isometry
-        drawn *= record.noise_scale
-        np.add(sums[first:stop], drawn, out=noisy[first:stop])
+        out = noisy[first:stop]
+        np.divide(sums[first:stop], record.grid, out=out)  # exact: the grid is a power of two
+        if (np.rint(out) != out).any() or np.abs(out).max(initial=0.0) > _EXACT:
+            raise ReleaseError("the sums are not on the grid: round what every user adds first")
+        drawn = noise.discrete_gaussian(record.name, step, first_task + first, stop - first, scales)
+        np.add(out, drawn, out=out)
+        out *= record.grid
 
     tiles = range(first_task // TILE, -(-(first_task + tasks) // TILE))
     for _ in zip(tiles, run(add, tiles), strict=True):  # every tile, or it is an error

@@ -122,7 +122,7 @@ class PrivateCatalogue(ItemCatalogue):
     def __post_init__(self) -> None:
         number("share", self.share, above=0, below=1)
         number("delta_share", self.delta_share, above=0, below=1)
-        whole("cap", self.cap, at_least=1)
+        whole("cap", self.cap, at_least=1, at_most=2**50)
 
     @property
     def counts(self) -> Counts:  # type: ignore[override]

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.privacy import Curator, Part, UserBound, UserWeights, scale_down
+from apportion.privacy import Curator, Part, UserBound, UserWeights, scale_down, truncate
 
 Array = NDArray[np.float64]
 
@@ -32,9 +32,10 @@ def release_intercepts(
         factors = scale_down(weights.part_norms(labels), label_bound)
         labels = labels * factors[weights.user]
         bound = UserBound(label_bound, "a user's weighted ratings are scaled down to label_bound")
-    sums = np.bincount(weights.task, weights=weights.values * labels, minlength=len(counts))
     part = Part("intercepts", "weighted sums of centred ratings", bound)
     release = curator.open("intercepts", [part], len(counts), mu)
+    parts = truncate(weights.values * labels, release.grids[0])
+    sums = np.bincount(weights.task, weights=parts, minlength=len(counts))
     (noisy,) = release.feed(0, sums.astype(np.float64)[:, None])
     noise = release.records[0].noise_scale / label_bound
     return label_bound * estimate(noisy[:, 0] / label_bound, noise, scale, counts)

@@ -14,14 +14,11 @@ from apportion.privacy import (
     Part,
     UserBound,
     UserWeights,
-    clip_rows,
     clip_values,
-    pack,
     scale_down,
-    stretch_rows,
+    short_rows,
     unpack,
 )
-from apportion.privacy.bounds import row_norms
 from apportion.recommend.plan import Plan
 from apportion.tasks.descent import Gradients, descend, open_gradients
 from apportion.tasks.exact import minimise_smooth
@@ -106,15 +103,17 @@ class ItemStep:
         """New factors of all items, given the users' vectors and the last factors, [items, factors]."""
         settings = self._settings
         private = self._weights.bounded
+        features: Any = vectors
+        unit = 1.0
         if private:
-            bounded = stretch_rows if settings.normalise else clip_rows
-            vectors = bounded(vectors, settings.feature_bound)
+            stretch = settings.normalise
+            features, unit = short_rows(vectors, settings.feature_bound, stretch=stretch)
         alike = private and settings.solver == "ssp" and settings.statistics == "shared"
         gramian = None
         if settings.unobserved_weight or alike:
-            gramian = self._gramian(f"sweep {sweep} gramian", vectors)
+            gramian = self._gramian(f"sweep {sweep} gramian", features, unit)
         name = f"sweep {sweep}"
-        rows = self._bounded_rows(vectors)
+        rows = self._bounded_rows(features, unit)
         bounds = (settings.feature_bound, settings.label_bound)
         if gramian is not None and alike:
             release = open_moments(
@@ -152,19 +151,22 @@ class ItemStep:
         )
         return solve_statistics(rows, release, penalty, settings.noise_ridge, CpuEngine())
 
-    def _bounded_rows(self, vectors: Array) -> Any:
+    def _bounded_rows(self, features: Any, unit: float) -> Any:
         """All rows, with these vectors as features, such that a user's part in b is within its bound.
 
         User j's part is w_ij y_ij v_j for all its items i: of norm |(w_ij y_ij)_i| |v_j|. With
         ``clip="user"`` its labels are multiplied by what brings this down to label_bound *
         feature_bound; they were clipped one by one otherwise.
         """
-        rows = replace(self._rows, features=vectors)
+        rows = replace(self._rows, features=features, unit=unit)
+        if self._settings.solver == "descent":
+            return replace(rows, features=features * unit, unit=1.0)
         if self._label_norms is None:
             return rows
         # In units of feature_bound, so that no product of two bounds is too large or small a number.
+        lengths = np.sqrt(np.einsum("ij,ij->i", features, features, dtype=np.float64))
         with np.errstate(invalid="ignore"):
-            norms = self._label_norms * (row_norms(vectors) / self._settings.feature_bound)
+            norms = self._label_norms * (lengths * (unit / self._settings.feature_bound))
         factors = scale_down(norms, self._settings.label_bound)
         return replace(rows, label=rows.label * factors[rows.user])
 
@@ -174,7 +176,7 @@ class ItemStep:
             return self._curator.ledger.affordable_mu()
         return math.hypot(*(self._plan.mu(name) for name in names))
 
-    def _gramian(self, name: str, vectors: Array) -> Array:
+    def _gramian(self, name: str, features: Any, unit: float) -> Array:
         """The sum of all users' v v', released, as a positive semi-definite matrix [factors, factors].
 
         Sensitivity: a user adds v v', of Frobenius norm |v|^2 <= feature_bound^2.
@@ -182,11 +184,17 @@ class ItemStep:
         bound = UserBound(math.inf, "not bounded: no privacy asked for")
         if self._weights.bounded:
             bound = UserBound(self._settings.feature_bound**2, "|v v'| <= feature_bound^2")
-        packed = pack((vectors.T @ vectors)[None])
-        part = Part("gramian", "sum of all users' v v'", bound, vectors.shape[1], symmetric=True)
+        users, d = features.shape
+        part = Part("gramian", "sum of all users' v v'", bound, d, symmetric=True)
         mu = self._plan.mu(name) if self._weights.bounded else math.inf
         release = self._curator.open(name, [part], 1, mu)
-        return positive_part(unpack(release.feed(0, packed)[0], vectors.shape[1])[0])
+        everybody, alike = np.arange(users), np.ones(users)
+        rows = TaskRows(
+            features, everybody, alike, alike, everybody, np.array([0, users]), unit=unit
+        )
+        grid = release.grids[0]
+        packed, _ = CpuEngine().statistics(rows, 0, 1, (grid, 1.0) if grid else None)
+        return positive_part(unpack(release.feed(0, packed)[0], d)[0])
 
     def _descend(
         self, name: str, rows: TaskRows | UserRows, items: Array, penalty: Penalty, mu: float
@@ -198,7 +206,7 @@ class ItemStep:
             sums = Gradients(rows, self._exact_users, loss, math.inf, engine)
             curvature = sums.largest_eigenvalues() + penalty.largest_eigenvalues()
             return minimise_smooth(
-                lambda coef: sums(coef, None) + penalty.gradient(coef), items, curvature, steps
+                lambda coef: sums(coef) + penalty.gradient(coef), items, curvature, steps
             )
         bound = settings.gradient_bound
         # An item farther out would predict more than any rating for users at their bound.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from apportion.data import Interactions
 from apportion.data.ids import match_ids, read_ids
-from apportion.privacy import Curator, Ledger, UserBound
+from apportion.privacy import Curator, Ledger, UserBound, truncate
 from apportion.privacy.checks import number
 from apportion.privacy.errors import BudgetExceededError, DataError, ParameterError
 from apportion.recommend.recommender import UserStep
@@ -174,7 +174,7 @@ def release_mean(data: Interactions, curator: Curator, mu: float) -> float:
     some = np.diff(start) > 0
     scaled = np.clip((own[some] - middle) / half, -1.0, 1.0)
     bound = UserBound(math.sqrt(2), "a user adds its mean in [-1, 1], and 1")
-    sums = np.array([[scaled.sum(), float(some.sum())]])
+    sums = np.array([[truncate(scaled, bound.grid(mu)).sum(), float(some.sum())]])
     what = "sums of users' scaled mean ratings, and of users"
     [[total, users]] = curator.sums("mean", sums, bound, mu, what)
     return float(np.clip(middle + half * total / max(users, 1.0), low, high))

@@ -212,7 +212,7 @@ class MultiTaskDescent(MultiTaskLinear):
         most = self.steps if isinstance(self.steps, int) else None
 
         def gradient(coef: Array) -> Array:
-            return sums(coef, None) + alpha * coef
+            return sums(coef) + alpha * coef
 
         if math.isinf(smoothness):
             return minimise_rough(gradient, start, self._radius, steps=most or 2000)
@@ -306,7 +306,7 @@ def descend(
     for step in range(steps):
         if step:
             release.next_step()
-        (noisy,) = release.feed(0, sums(coef, release.sample(sums.users)))
+        (noisy,) = release.feed(0, sums(coef, release.sample(sums.users), release.grids[0]))
         gradient = noisy / rate + penalty.gradient(coef)
         move = -schedule.rates(step + 1, gradient) * gradient
         velocity = momentum * velocity + move
@@ -338,15 +338,20 @@ class Gradients:
         self._derivative = loss.compiled
         self._bound = bound * (1 - MARGIN)
 
-    def __call__(self, coef: Array, sample: NDArray[np.bool_] | None) -> Array:
-        """The sums at these models [tasks, d], over all users or over a sample of them [users]."""
+    def __call__(
+        self, coef: Array, sample: NDArray[np.bool_] | None = None, grid: float = 0.0
+    ) -> Array:
+        """The sums at these models [tasks, d], over all users or over a sample of them [users].
+
+        Of multiples of a grid, if they are to be released.
+        """
         rows = self._rows if sample is None else self._rows.of_users(sample)
         if isinstance(rows, UserRows):
             return self._engine.user_clipped_gradient(
-                rows, self._norms, coef, self._derivative, self._bound
+                rows, self._norms, coef, self._derivative, self._bound, grid
             )
         return self._engine.row_clipped_gradient(
-            rows, self._norms, coef, self._derivative, self._bound
+            rows, self._norms, coef, self._derivative, self._bound, grid
         )
 
     def largest_eigenvalues(self) -> Array:

@@ -3,7 +3,8 @@
 import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Literal, Self
+from dataclasses import replace
+from typing import Any, Literal, Self
 
 import numpy as np
 from numba import get_num_threads
@@ -17,10 +18,10 @@ from apportion.privacy import (
     Curator,
     Part,
     UserWeights,
-    clip_rows,
     clip_values,
     pack,
     packed_width,
+    short_rows,
 )
 from apportion.privacy.bounds import check_bound
 from apportion.privacy.checks import number
@@ -131,13 +132,15 @@ class MultiTaskRidge(MultiTaskLinear):
         self._check_parameters()
         curator = self._curator(data)
         weights, _ = self.allocation.allocate(data.graph, curator)
-        features, labels = data.features, data.labels
+        features: Any = data.features
+        labels, unit = data.labels, 1.0
         if weights.bounded:
-            features = clip_rows(features, self.feature_bound)
+            features, unit = short_rows(features, self.feature_bound)
             labels = clip_values(labels, self.label_bound)
         pair = data.pair_of_row
         examples = (features, data.feature_row, labels, weights.per_row(pair))
         rows = TaskRows.sort(*examples, weights.user[pair], weights.task[pair], data.tasks)
+        rows = replace(rows, unit=unit)
         if not weights.bounded or self.statistics == "per-task":
             coef = self._solve_each(curator, weights, rows)
         else:
@@ -178,6 +181,7 @@ class MultiTaskRidge(MultiTaskLinear):
         everybody = TaskRows.sort(
             rows.features, data.feature_row, squared, squared, weights.user[pair], 0 * pair, 1
         )
+        everybody = replace(everybody, unit=rows.unit)
         G = float(self.feature_bound)
         second_moment = release_second_moment(curator, everybody, G, part, CpuEngine())
         sums = release_weight_sums(weights, rows.tasks, curator, part)
@@ -280,12 +284,14 @@ def feed_statistics(
     block = max(1, _BLOCK_BYTES // (8 * rows.dimension * (rows.dimension + 1)))
     if block > TILE:
         block -= block % TILE  # noise is drawn for so many tasks at a time
+    of_A, of_b = release.grids
+    grids = (of_A, of_b) if of_A else None
     with ThreadPoolExecutor(get_num_threads()) as pool:
         release.run = pool.map
         try:
             for first in range(0, rows.tasks, block):
                 stop = min(first + block, rows.tasks)
-                A, b = release.feed(first, *engine.statistics(rows, first, stop))
+                A, b = release.feed(first, *engine.statistics(rows, first, stop, grids))
                 yield slice(first, stop), A, b
         finally:
             release.run = map

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from apportion.engine import Engine, TaskRows
 from apportion.privacy import Curator, OpenRelease, Part, UserBound, UserWeights, unpack
-from apportion.privacy.bounds import check_bound
+from apportion.privacy.bounds import check_bound, truncate
 
 Array = NDArray[np.float64]
 
@@ -34,8 +34,10 @@ def release_second_moment(
         Part("mass", "sum of squared weights", UserBound(1.0, budget)),
     ]
     release = curator.open("second moment", parts, 1, mu, (0.8, 0.2))
-    total, _ = engine.statistics(rows, 0, 1)
-    noisy, mass = release.feed(0, total, np.array([[rows.weight.sum()]]))
+    of_matrix, of_mass = release.grids
+    total, _ = engine.statistics(rows, 0, 1, (of_matrix, 1.0))
+    squares = np.bincount(rows.user, weights=rows.weight)  # of every user's weights
+    noisy, mass = release.feed(0, total, np.array([[truncate(squares, of_mass).sum()]]))
     radius = release.records[0].noise_scale * math.sqrt(2 * d)
     return positive_part(unpack(noisy, d)[0], radius) / max(float(mass[0, 0]), 1.0)
 
@@ -45,8 +47,9 @@ def release_weight_sums(weights: UserWeights, tasks: int, curator: Curator, mu: 
 
     Sensitivity: sum_i w_ij^2 <= 1.
     """
-    sums = np.bincount(weights.task, weights=weights.values, minlength=tasks).astype(np.float64)
     bound = weights.bound(1.0, "each pair adds its weight")
+    values = truncate(weights.values, bound.grid(mu))
+    sums = np.bincount(weights.task, weights=values, minlength=tasks).astype(np.float64)
     return curator.counts("weights", sums, bound, mu, "sums of weights")
 
 
@@ -102,7 +105,7 @@ def solve_moments(
     each task, ``second_moment`` [d, d], positive semi-definite, ``ridge`` [tasks], ``guess`` [tasks, d],
     models from an earlier release, if there are any, and ``spread`` [tasks], see ``shrink``.
     """
-    (b,) = release.feed(0, engine.moments(rows))
+    (b,) = release.feed(0, engine.moments(rows, release.grids[0]))
     noise = release.records[0].noise_scale
     return shrink(b, noise, mass, second_moment, ridge, guess, spread)
 
