@@ -1,5 +1,6 @@
 """The bounds hold exactly, in rational arithmetic, for whatever comes in."""
 
+import math
 from collections import defaultdict
 from fractions import Fraction
 
@@ -10,8 +11,15 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import apportion as ap
-from apportion.privacy import UserWeights, clip_rows, clip_values, scale_down
-from apportion.privacy.bounds import UserBound
+from apportion.privacy import (
+    UserBound,
+    UserWeights,
+    clip_rows,
+    clip_values,
+    scale_down,
+    short_rows,
+    truncate,
+)
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 bounds = st.floats(1e-100, 1e100)
@@ -196,3 +204,45 @@ def test_no_privacy_means_no_bound() -> None:
 def test_impossible_user_bounds(norm: float) -> None:
     with pytest.raises(ap.ParameterError):
         UserBound(norm, "because")
+
+
+@pytest.mark.parametrize("stretch", [False, True])
+@pytest.mark.parametrize("d", [1, 3, 64, 1000])
+@pytest.mark.parametrize("size", [1e-300, 1e-3, 1.0, 1e300])
+def test_short_rows_stay_within_their_bound(size: float, d: int, stretch: bool) -> None:
+    rows = size * np.random.default_rng(d).normal(size=(50, d))
+    rows[0] = 0.0
+    rows[1] = size  # in every direction alike: most is rounded away, or added
+    short, unit = short_rows(rows, 0.7, stretch=stretch)
+    assert short.dtype == np.int16
+    whole = short.astype(object)
+    assert max((whole * whole).sum(axis=1)) <= (2**15 - 1) ** 2
+    assert unit * (2**15 - 1) == pytest.approx(0.7)
+    assert not short[0].any()
+    expected = clip_rows(rows, 0.7 * (1 - math.sqrt(d) / 2 / (2**15 - 1)))
+    norms = np.linalg.norm(short[1:] * unit, axis=1)
+    if stretch:
+        assert (norms > 0.7 * (1 - math.sqrt(d) / (2**15 - 1)) - 1e-9).all()
+    else:
+        np.testing.assert_allclose(short * unit, expected, atol=unit / 2 * (1 + 1e-9))
+
+
+@pytest.mark.parametrize("bound", [1e-100, 1e-3, 1.0, 1.5, 2.0, 1e100])
+@pytest.mark.parametrize("mu", [1e-9, 1e-3, 1.0, 1e6])
+def test_the_grid_is_a_power_of_two_fine_against_bound_and_noise(bound: float, mu: float) -> None:
+    grid = UserBound(bound, "for example").grid(mu)
+    assert math.frexp(grid)[0] == 0.5
+    assert bound / grid < 2**26
+    assert bound / grid >= 2**25 or bound / mu / grid >= 2**49
+    assert bound / mu / grid < 2**50 or bound / grid >= 2**25
+    assert UserBound(bound, "for example").grid(math.inf) == 0.0
+
+
+def test_truncated_numbers_are_never_larger() -> None:
+    values = np.random.default_rng(0).normal(size=1000) * 10.0 ** np.arange(1000).repeat(1) ** 0.1
+    for grid in (2.0**-30, 0.25, 2.0**40):
+        short = truncate(values, grid)
+        assert (np.abs(short) <= np.abs(values)).all()
+        assert (np.abs(short - values) < grid).all()
+        np.testing.assert_array_equal(np.rint(short / grid), short / grid)
+    np.testing.assert_array_equal(truncate(values, 0.0), values)

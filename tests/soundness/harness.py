@@ -192,7 +192,8 @@ def compare(fit: Fit, data: Data, neighbour: Data) -> list[Change]:
         for at, raw in blocks.items():
             moved = np.abs(raw - second.raw[record.name][at])
             own = np.abs(alone.raw[record.name][at])
-            np.testing.assert_allclose(moved, own, atol=1e-9 * max(1.0, np.abs(raw).max()))
+            # To the last digit: sums are exact (and then multiplied by sqrt(2), where they are symmetric).
+            np.testing.assert_allclose(moved, own, rtol=0, atol=1e-15 * np.abs(raw).max())
         for step in range(record.steps):
             squared = sum(
                 np.sum((raw - second.raw[record.name][at]) ** 2)

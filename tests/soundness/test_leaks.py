@@ -8,6 +8,7 @@ import pytest
 import apportion as ap
 from apportion.data import Graph
 from apportion.privacy import UserWeights, clip_values
+from apportion.privacy.bounds import ROUNDING
 from apportion.tasks import ridge as ridge_module
 from tests.soundness.harness import TASKS, Array, caught, ridge, worst_users
 
@@ -78,8 +79,8 @@ def test_bounds_of_small_number_types_do_not_wrap(bound: Any) -> None:
         data
     )
     records = {record.name: record for record in model.privacy.ledger}
-    assert records["statistics.A"].sensitivity == float(bound) ** 2
-    assert records["statistics.b"].sensitivity == float(bound) ** 2
+    assert records["statistics.A"].sensitivity == float(bound) ** 2 * (1 + ROUNDING)
+    assert records["statistics.b"].sensitivity == float(bound) ** 2 * (1 + ROUNDING)
     assert model.privacy.epsilon <= 1
     assert f"{float(bound):g}"[:3] in model.privacy.to_json()
 

@@ -5,19 +5,25 @@ import pytest
 
 import apportion as ap
 from apportion.engine import CpuEngine, TaskRows
-from apportion.privacy.bounds import row_norms
+from apportion.privacy.bounds import row_norms, truncate
 from tests.soundness.harness import Array, caught, check, compare, descent, neighbours, worst_users
 
 EXTRA = worst_users()["at the bound in all tasks"]
 
 
 def summed_then_clipped(
-    self: CpuEngine, rows: TaskRows, norms: Array, coef: Array, derivative: object, bound: float
+    self: CpuEngine,
+    rows: TaskRows,
+    norms: Array,
+    coef: Array,
+    derivative: object,
+    bound: float,
+    grid: float,
 ) -> Array:
     """The paper's line: clip(sum over users of weighted gradients, bound), task by task."""
-    total = honest(self, rows, norms, coef, derivative, np.inf)
+    total = honest(self, rows, norms, coef, derivative, np.inf, grid)
     norm = np.linalg.norm(total, axis=1, keepdims=True)
-    return np.asarray(total * np.minimum(1, bound / np.maximum(norm, 1e-300)))
+    return truncate(total * np.minimum(1, bound / np.maximum(norm, 1e-300)), grid)
 
 
 honest = CpuEngine.row_clipped_gradient
@@ -62,7 +68,7 @@ def test_how_far_one_user_can_move_a_clipped_sum(monkeypatch: pytest.MonkeyPatch
         derivative = ap.tasks.losses.squared().compiled
         totals.append(
             CpuEngine().row_clipped_gradient(
-                rows, row_norms(each.features), np.zeros((12, 3)), derivative, 1e-4
+                rows, row_norms(each.features), np.zeros((12, 3)), derivative, 1e-4, 0.0
             )
         )
     assert data.tasks == 12
@@ -76,9 +82,9 @@ def test_missing_clipping_is_caught(monkeypatch: pytest.MonkeyPatch, clip: str) 
     for name in ("row_clipped_gradient", "user_clipped_gradient"):
         method = getattr(CpuEngine, name)
 
-        def unclipped(self, rows, norms, coef, derivative, bound, method=method):  # type: ignore[no-untyped-def]
+        def unclipped(self, rows, norms, coef, derivative, bound, grid, method=method):  # type: ignore[no-untyped-def]
             del bound
-            return method(self, rows, norms, coef, derivative, np.inf)
+            return method(self, rows, norms, coef, derivative, np.inf, grid)
 
         monkeypatch.setattr(CpuEngine, name, unclipped)
     assert caught(descent(ap.UniformWeights(), clip=clip, gradient_bound=0.1), EXTRA)

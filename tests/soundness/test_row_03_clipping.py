@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 import apportion as ap
+from apportion.privacy import short_rows
 from apportion.tasks import ridge as ridge_module
 from tests.soundness.harness import (
     FEATURE_BOUND,
@@ -26,11 +27,17 @@ def test_the_noise_is_scaled_by_the_bounds() -> None:
     assert sensitivity["statistics.b"] == pytest.approx(FEATURE_BOUND * LABEL_BOUND)
 
 
-@pytest.mark.parametrize("clip", ["clip_values", "clip_rows"])
-def test_missing_clipping_is_caught(monkeypatch: pytest.MonkeyPatch, clip: str) -> None:
-    def no_clipping(values: Any, bound: float) -> Any:
-        del bound
-        return values
+def test_missing_clipping_of_labels_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ridge_module, "clip_values", lambda values, bound: values)
+    assert caught(ridge(ap.UniformWeights()), EXTRA)
 
-    monkeypatch.setattr(ridge_module, clip, no_clipping)
+
+@pytest.mark.parametrize("times", [1.001, 2.0])
+def test_features_beyond_the_bound_are_caught(
+    monkeypatch: pytest.MonkeyPatch, times: float
+) -> None:
+    def longer(rows: Any, bound: float) -> Any:
+        return short_rows(rows, times * bound)
+
+    monkeypatch.setattr(ridge_module, "short_rows", longer)
     assert caught(ridge(ap.UniformWeights()), EXTRA)

