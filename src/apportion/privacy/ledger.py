@@ -114,7 +114,7 @@ class Record:
             raise DataError("not a ledger: a record has other fields than it should")
         names = ("sensitivity", "noise_scale", "delta", "grid")
         numbers = {name: float(values[name]) for name in names}
-        shape = tuple(int(size) for size in values["shape"])
+        shape = tuple(whole("shape", size, at_least=0) for size in values["shape"])
         return cls(**{**values, **numbers, "shape": shape})
 
 
