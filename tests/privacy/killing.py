@@ -63,8 +63,8 @@ def train_at_full_length(path: str, returned: int) -> None:
             os.write(returned, f"{tokens[-1]} {record.name}\n".encode())
         return values
 
-    Budget.reserve = reserved  # type: ignore[method-assign]
-    OpenRelease.feed = fed  # type: ignore[method-assign]
+    setattr(Budget, "reserve", reserved)  # noqa: B010
+    setattr(OpenRelease, "feed", fed)  # noqa: B010
     while True:
         ap.MultiTaskRidge(TARGET.epsilon, TARGET.delta).fit(data, budget=Budget(path))
 

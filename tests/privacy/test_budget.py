@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -383,7 +384,7 @@ def test_a_lock_is_waited_for_and_told(budget: Budget) -> None:
 
 def test_a_full_disk_is_told(budget: Budget) -> None:
     reservation = budget.reserve("x", ONE)
-    plain = sqlite3.connect
+    plain: Any = sqlite3.connect
 
     def full(*arguments: object, **options: object) -> sqlite3.Connection:
         connection = plain(*arguments, **options)

@@ -96,8 +96,8 @@ def test_killed_while_it_is_made(tmp_path: Path, form: str) -> None:
     run("creations", tmp_path / "budget.db", 0, 8 if form == SHORT else 100)
     made = (tmp_path / "returned").read_text().splitlines()
     assert made
-    for path in made:
-        [first] = Budget(path).history()
+    for name in made:
+        [first] = Budget(name).history()
         assert first.what == "first"
     for path in tmp_path.glob("budget.db.*[0-9]"):  # also one that was killed in the making
         assert Budget(path, PrivacyTarget(1.0, 1e-5)).epsilon <= 0.5

@@ -94,8 +94,8 @@ def test_true_reports_pass_and_every_edited_number_is_found(
         value = at(true, path)
         if value is None or harmless & set(path):
             continue
-        new = (value * 1.01 + 1e-5, value / 2 - 1e-9, value + 1, -value - 1)
-        edits += [(path, one) for one in ([not value] if isinstance(value, bool) else new)]
+        others = (value * 1.01 + 1e-5, value / 2 - 1e-9, value + 1, -value - 1)
+        edits += [(path, one) for one in ([not value] if isinstance(value, bool) else others)]
     assert len(edits) > 50
     for path, new in edits[::every]:
         forged = copy.deepcopy(true)
