@@ -16,7 +16,8 @@ from apportion.allocation import (
     TailSampling,
     UniformSampling,
 )
-from apportion.privacy import PrivacyReport, packed_width
+from apportion.privacy import PrivacyReport, UserBound, packed_width
+from apportion.privacy.bounds import ROUNDING
 from apportion.privacy.errors import ApportionError, DataError
 from apportion.recommend.catalogue import MostFrequent, PrivateCatalogue, PublicCatalogue
 from apportion.recommend.contents import REPORT
@@ -33,8 +34,8 @@ _PARTS = {
         PublicCounts, TailSampling, UniformSampling,
     )
 }  # fmt: skip
-# Noise is rounded to a grid; nothing else makes a release cost other than was planned.
-_CLOSE = 1e-6
+# Floating-point numbers that were computed in another order.
+_CLOSE = 1e-8
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def verify(folder: str | Path) -> list[Check]:
         wrong = {
             "the releases are those of the settings": described.releases(),
             "their shapes are those of the items and factors in the folder": described.shapes(),
-            "their sensitivities follow from the bounds": described.sensitivities(),
+            "their sensitivities and grids follow from the bounds": described.sensitivities(),
             "their costs are as planned and add up to the target": described.costs(),
             "the settings are those by which the folder makes recommendations": described.step(),
             "neighbouring data and warnings are those of the settings": described.words(),
@@ -179,18 +180,23 @@ class _Described:
 
     def sensitivities(self) -> Iterator[str]:
         if not self._private:
+            if any(record.grid != 0 for record in self._records):
+                yield "there is a grid in a training without noise"
             return
         for record in self._records:
-            expected = self._sensitivity(record.name)
+            bound = UserBound(self._bound(record.name), "")
+            expected = bound.norm * (1 + ROUNDING)
             if not _close(record.sensitivity, expected, _CLOSE):
                 yield f"{record.name} has sensitivity {record.sensitivity:g}, not {expected:g}"
+            if record.grid != bound.grid(record.mu / math.sqrt(record.steps)):
+                yield f"{record.name} is on another grid than its bound and noise demand"
 
-    def _sensitivity(self, name: str) -> float:
+    def _bound(self, name: str) -> float:
         estimator = self._estimator
         feature, label = float(estimator.feature_bound), float(self._public.get("label_bound", 1.0))
         if name == "counts":
             counts = estimator._catalogue.counts or estimator._allocation.counts
-            return math.sqrt(counts.cap) if isinstance(counts, PrivateCounts) else math.nan
+            return math.sqrt(counts.cap) if isinstance(counts, PrivateCounts) else 0.0
         if name == "mean":
             return math.sqrt(2)
         if name in ("weights", "users"):
