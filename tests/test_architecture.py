@@ -19,12 +19,22 @@ ROOMS = {
     "tasks": {"tasks", "engine", "allocation", "data", "privacy"},
     "studies": {"studies", "recommend", "tasks", "allocation", "data", "privacy"},
     "recommend": {"recommend", "tasks", "engine", "allocation", "data", "privacy", "version"},
-    "cli": {"cli", "recommend", "allocation", "data", "studies", "privacy.errors", "version"},
+    "cli": {
+        "cli",
+        "recommend",
+        "allocation",
+        "data",
+        "studies",
+        "privacy.errors",
+        "privacy.budget",
+        "privacy.ledger",
+        "version",
+    },
 }
 KERNEL_LIBRARIES = {"numpy", "scipy", "cryptography", "numba", "dp_accounting", "rich"}
 STANDARD = {
     "math", "json", "hashlib", "secrets", "collections", "dataclasses", "typing", "functools", "numbers",
-    "decimal",
+    "decimal", "contextlib", "datetime", "pathlib", "sqlite3", "warnings",
 }  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from apportion.allocation import (
 )
 from apportion.data import Interactions, TaskData, simulate_interactions, simulate_tasks
 from apportion.privacy import (
+    Budget,
     PrivacyReport,
     PrivacyTarget,
     delta_from_epsilon,
@@ -29,6 +30,7 @@ from apportion.privacy import (
 from apportion.privacy.errors import (
     ApportionError,
     BudgetExceededError,
+    BudgetFileError,
     DataError,
     NotFittedError,
     ParameterError,
@@ -48,7 +50,9 @@ __all__ = [
     "AdaptiveWeights",
     "Allocation",
     "ApportionError",
+    "Budget",
     "BudgetExceededError",
+    "BudgetFileError",
     "DataError",
     "Interactions",
     "Loss",

@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from apportion.cli import (
     bench,
+    budget,
     data,
     demo,
     evaluate,
@@ -41,6 +42,7 @@ app.command("recommend")(recommend.recommend)
 app.command("similar")(similar.similar)
 app.command("report")(report.report)
 app.command("bench")(bench.bench)
+app.add_typer(budget.app, name="budget")
 app.add_typer(reproduce.app, name="reproduce")
 app.add_typer(data.app, name="data")
 

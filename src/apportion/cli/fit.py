@@ -17,6 +17,7 @@ from apportion.cli.reading import (
 )
 from apportion.cli.training import (
     AllocationName,
+    BudgetFile,
     Data,
     Delta,
     Epsilon,
@@ -73,6 +74,7 @@ def fit(
     titles: Titles = None,
     epsilon: Epsilon = None,
     delta: Delta = 1e-5,
+    budget: BudgetFile = None,
     not_private: NotPrivate = False,
     factors: Factors = None,
     sweeps: Sweeps = None,
@@ -93,7 +95,8 @@ def fit(
     """Train a recommender under user-level differential privacy, and save what may be published.
 
     Shows how the budget will be spent, trains, and shows the privacy report. Nothing that is printed
-    or saved tells more about a user than the report says. Run it once: each run spends its own budget.
+    or saved tells more about a user than the report says. Run it once: each run spends its own epsilon.
+    With [bold]--budget[/bold] all runs together keep to one epsilon: what would pass it is refused.
 
     [bold]Examples[/bold]
 
@@ -108,9 +111,17 @@ def fit(
       A known data set, ratings of 4 and 5 as events, without the rare items:
 
       apportion fit ml-1m.zip --data-set ml-1m --positives 4 --top-share 0.2 --out model
+
+      Again next month, on the same people, from one budget:
+
+      apportion budget create budget.db --epsilon 4 --delta 1e-5
+
+      apportion fit ratings.csv --rating-range 1 5 --items items.txt --budget budget.db --out model
     """
     if not_private and epsilon is not None:
         raise typer.BadParameter("does not go with --epsilon", param_hint="'--not-private'")
+    if not_private and budget is not None:
+        raise typer.BadParameter("does not go with --budget", param_hint="'--not-private'")
     if not_private and plan is not None:
         raise typer.BadParameter("does not go with --plan", param_hint="'--not-private'")
     training = Training(
@@ -137,6 +148,7 @@ def fit(
     console = Console()
     with console.status("starting ..."):
         # Imported here so that `apportion --help` answers at once.
+        from apportion.privacy.budget import Budget
         from apportion.recommend.files import check_target
         from apportion.recommend.preparation import Preparation
 
@@ -146,18 +158,20 @@ def fit(
             parents=True, exist_ok=True
         )  # what cannot be made should not cost a training
         model = training.model()
-        budget = model.plan()
+        planned = model.plan()
+        source = None if budget is None else Budget(budget)
         preparation = None if plan is None else Preparation.read(plan)
     with console.status("reading ..."):
         interactions = training.read()
         named = training.titles(titles, interactions)
-    console.print(budget)
+    console.print(planned)
     with progress_bar(console) as progress:
         task = progress.add_task("training", total=None)
         model.fit(
             interactions,
             on_sweep=lambda done, total: progress.update(task, completed=done, total=total),
             preparation=preparation,
+            budget=source,
         )
         model.save(out, named)  # before anything is printed: that can fail, and the budget is spent
     console.print(model.privacy)

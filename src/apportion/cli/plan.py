@@ -17,6 +17,7 @@ from apportion.cli.reading import (
 )
 from apportion.cli.training import (
     AllocationName,
+    BudgetFile,
     Data,
     Delta,
     Epsilon,
@@ -62,6 +63,7 @@ def plan(
     top_share: TopShare = None,
     epsilon: Epsilon = None,
     delta: Delta = 1e-5,
+    budget: BudgetFile = None,
     factors: Factors = None,
     sweeps: Sweeps = None,
     intercept_share: InterceptShare = None,
@@ -75,6 +77,7 @@ def plan(
     Releases what a training releases first in any case, noisy counts above all, and predicts from these
     numbers alone, in closed form, how well each setting will do; fit would take the first. This costs
     its part of the budget. [bold]fit --plan[/bold] goes on from it and spends the rest, every time it is run.
+    With [bold]--budget[/bold], here and there, this part is paid here and the rest there.
 
     For ratings the forecast is the RMSE; for events it is the share of what could be learned about tastes
     that noise takes away. Forecasts assume that tastes are about as varied as in known data.
@@ -107,12 +110,15 @@ def plan(
             raise ParameterError(f"{out} exists already")
         if not out.parent.is_dir():
             raise ParameterError(f"there is no folder {out.parent}")
+        from apportion.privacy.budget import Budget
+
         model = training.model()
         model.plan()
+        source = None if budget is None else Budget(budget)
     with console.status("reading ..."):
         interactions = training.read()
     with console.status("counting ..."):
-        preparation = model.prepare(interactions)
+        preparation = model.prepare(interactions, source)
         # Before anything is printed: that can fail, and the budget is spent.
         with written_whole(out) as path:
             path.write_text(preparation.to_json(), "utf-8")

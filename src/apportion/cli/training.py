@@ -101,6 +101,15 @@ Delta = Annotated[
     float,
     typer.Option(help="Probability that the guarantee may fail.", rich_help_panel=_PRIVACY_PANEL),
 ]
+BudgetFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--budget",
+        metavar="FILE",
+        help="Pay from this budget, of all trainings on these people (apportion budget create).",
+        rich_help_panel=_PRIVACY_PANEL,
+    ),
+]
 NotPrivate = Annotated[
     bool,
     typer.Option(

@@ -13,6 +13,7 @@ from apportion.privacy.bounds import (
     short_rows,
     truncate,
 )
+from apportion.privacy.budget import Budget
 from apportion.privacy.gaussian import delta_from_epsilon, epsilon_from_mu, mu_from_epsilon
 from apportion.privacy.ledger import Ledger, PrivacyTarget, Record
 from apportion.privacy.noise import NoiseSource
@@ -20,6 +21,7 @@ from apportion.privacy.release import Curator, OpenRelease, Part, pack, packed_w
 from apportion.privacy.report import PrivacyReport
 
 __all__ = [
+    "Budget",
     "Curator",
     "Ledger",
     "NoiseSource",

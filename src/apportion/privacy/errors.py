@@ -21,7 +21,11 @@ class NotFittedError(ApportionError, ValueError, AttributeError):
 
 
 class BudgetExceededError(ApportionError):
-    """A release was refused: it would pass the privacy target. Nothing was released."""
+    """Refused: it would pass the privacy target, or the cap of a budget. Nothing was released."""
+
+
+class BudgetFileError(ApportionError):
+    """A budget could not be read or written as it must be. Nothing was released."""
 
 
 class ReleaseError(ApportionError):

@@ -8,12 +8,13 @@ Guarantee
     epsilon is computed (see ``Curator.select``). If each step sees a Poisson sample of the users, the
     same mu still holds, and epsilon is computed by dp-accounting's privacy loss distributions instead,
     which know what sampling adds. ``append`` is called by a release before any value leaves, and
-    refuses whatever would pass the target.
+    refuses whatever would pass the target. A ledger that is paid from a ``Budget`` commits the records
+    there first.
 """
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Self
@@ -102,6 +103,20 @@ class Record:
             return math.inf
         return math.sqrt(self.steps) * self.sensitivity / self.noise_scale
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values. Infinity is written as the string "inf"."""
+        return _plain(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """The inverse of ``to_dict``; anything missing or unknown is an error."""
+        if set(values) != {field.name for field in fields(cls)}:
+            raise DataError("not a ledger: a record has other fields than it should")
+        names = ("sensitivity", "noise_scale", "delta", "grid")
+        numbers = {name: float(values[name]) for name in names}
+        shape = tuple(whole("shape", size, at_least=0) for size in values["shape"])
+        return cls(**{**values, **numbers, "shape": shape})
+
 
 class Ledger:
     """An append-only list of records under a target.
@@ -114,14 +129,25 @@ class Ledger:
     Traceback (most recent call last):
     ...
     apportion.privacy.errors.BudgetExceededError: refused 'more': ...
+
+    ``commit`` is given the records of each release before they are written here, and may refuse them
+    by an error: see ``Budget``.
     """
 
-    def __init__(self, target: PrivacyTarget) -> None:
+    def __init__(
+        self,
+        target: PrivacyTarget,
+        commit: Callable[[Sequence[Record]], object] | None = None,
+    ) -> None:
         self.target = target
+        self._commit = commit
         self._records: list[Record] = []
 
-    def append(self, *records: Record) -> None:
-        """Write the records of one release, all or none; refuse to pass the target."""
+    def append(self, *records: Record, paid: bool = False) -> None:
+        """Write the records of one release, all or none; refuse to pass the target.
+
+        They are committed to the budget first, if there is one and it has not ``paid`` for them already.
+        """
         names = [record.name for record in (*self._records, *records)]
         if len(set(names)) < len(names):
             raise ParameterError(f"a release named {records[0].name!r} is in the ledger already")
@@ -130,6 +156,8 @@ class Ledger:
                 f"refused {', '.join(repr(r.name) for r in records)}: the total would pass the target "
                 f"of epsilon {self.target.epsilon:g} at delta {self.target.delta:g}"
             )
+        if self._commit is not None and not paid:
+            self._commit(records)
         self._records.extend(records)
 
     def _within_target(self, records: Sequence[Record]) -> bool:
@@ -184,16 +212,10 @@ class Ledger:
 
         Exact unless users were sampled or a catalogue selected.
         """
-        rest = delta - _total_delta(self._records)
-        if rest <= 0:
-            return math.inf
-        epsilon = epsilon_from_mu(self.mu, rest)
-        if math.isfinite(epsilon) and any(record.sampling_rate < 1 for record in self._records):
-            return min(epsilon, _sampled_epsilon(self._records, rest))
-        return epsilon
+        return total_epsilon(self._records, delta)
 
     def copy(self) -> Self:
-        """Another ledger with the same target and, so far, the same records."""
+        """Another ledger with the same target and, so far, the same records; no budget pays for it."""
         other = type(self)(self.target)
         other._records = list(self._records)
         return other
@@ -224,7 +246,7 @@ class Ledger:
         """Plain values, as in ``to_json``. Infinity is written as the string "inf"."""
         return {
             "target": _plain(self.target),
-            "records": [_plain(record) for record in self._records],
+            "records": [record.to_dict() for record in self._records],
         }
 
     @classmethod
@@ -234,12 +256,7 @@ class Ledger:
             target = {name: float(value) for name, value in values["target"].items()}
             ledger = cls(PrivacyTarget(**target))
             for entry in values["records"]:
-                if set(entry) != {field.name for field in fields(Record)}:
-                    raise DataError("not a ledger: a record has other fields than it should")
-                names = ("sensitivity", "noise_scale", "delta", "grid")
-                numbers = {name: float(entry[name]) for name in names}
-                shape = tuple(int(size) for size in entry["shape"])
-                ledger.append(Record(**{**entry, **numbers, "shape": shape}))
+                ledger.append(Record.from_dict(entry))
         except DataError:
             raise
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -283,6 +300,20 @@ def _sampled_epsilon(records: Sequence[Record], delta: float) -> float:
     from dp_accounting.pld import PLDAccountant
 
     return float(PLDAccountant().compose(event).get_epsilon(delta))
+
+
+def total_epsilon(records: Sequence[Record], delta: float) -> float:
+    """The epsilon at this delta of all these releases together.
+
+    Exact unless users were sampled or a catalogue selected.
+    """
+    rest = delta - _total_delta(records)
+    if rest <= 0:
+        return math.inf
+    epsilon = epsilon_from_mu(_total_mu(records), rest)
+    if math.isfinite(epsilon) and any(record.sampling_rate < 1 for record in records):
+        return min(epsilon, _sampled_epsilon(records, rest))
+    return epsilon
 
 
 def _total_mu(records: Any) -> float:

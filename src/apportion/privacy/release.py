@@ -41,13 +41,14 @@ See docs/guarantee.md.
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from apportion.privacy.bounds import ROUNDING, UserBound
+from apportion.privacy.budget import Reservation
 from apportion.privacy.checks import number, whole
 from apportion.privacy.discrete import Scales
 from apportion.privacy.errors import ParameterError, ReleaseError
@@ -133,6 +134,8 @@ class Part:
 class Curator:
     """Holds the ledger and the noise key of one training; opens releases.
 
+    With a ``reservation`` every release is committed to a ``Budget`` before its values are returned.
+
     >>> curator = Curator(PrivacyTarget(epsilon=1.0, delta=1e-5), NoiseSource.from_seed(0))
     >>> bound = UserBound(1.0, "every user is in one task, with a value of at most 1")
     >>> noisy = curator.sums("totals", np.array([[10.0], [20.0]]), bound, curator.target.mu)
@@ -140,11 +143,42 @@ class Curator:
     ((2, 1), 1, 1.0)
     """
 
-    def __init__(self, target: PrivacyTarget, noise: NoiseSource | None = None) -> None:
+    def __init__(
+        self,
+        target: PrivacyTarget,
+        noise: NoiseSource | None = None,
+        reservation: Reservation | None = None,
+    ) -> None:
         self.target = target
         self.noise = NoiseSource() if noise is None else noise
+        if reservation is not None and not self.noise.secret:
+            raise ParameterError("noise of a fixed seed is NOT PRIVATE: no budget pays for it")
         self.noise.claim()
-        self.ledger = Ledger(target)
+        self._reservation = reservation
+        self.ledger = Ledger(target, None if reservation is None else reservation.commit)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """The training ends, well or not: what it reserved of a budget and did not use is given back."""
+        if self._reservation is not None:
+            self._reservation.settle()
+
+    @property
+    def token(self) -> str | None:
+        """The name of this training in its budget, if it has one."""
+        return None if self._reservation is None else self._reservation.token
+
+    def affordable_mu(self, steps: int, sampling_rate: float) -> float:
+        """The largest mu (as if all users took part) that one more release may cost.
+
+        What the target leaves; and of a budget, if users are sampled, what is reserved for such a release.
+        """
+        mu = self.ledger.affordable_mu(steps, sampling_rate)
+        if self._reservation is None or sampling_rate == 1:
+            return mu
+        return min(mu, self._reservation.sampled_mu(steps, sampling_rate))
 
     def open(
         self,

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from apportion.data import Interactions
 from apportion.data.ids import match_ids
-from apportion.privacy import Curator, UserWeights
+from apportion.privacy import Budget, Curator, UserWeights
+from apportion.privacy.budget import part_of_cost, whole_cost
 from apportion.privacy.errors import ParameterError
 from apportion.recommend.intercepts import release_intercepts
 from apportion.recommend.item_step import ItemStep
@@ -109,17 +110,38 @@ class MatrixFactorization(Parameters, Recommender):
         data: Interactions,
         on_sweep: Callable[[int, int], object] | None = None,
         preparation: Preparation | None = None,
+        budget: Budget | None = None,
     ) -> Self:
         """Train; the items may be published under ``self.privacy``.
 
         ``on_sweep`` is told, after each sweep, how many are done and how many there are. With a
         ``preparation`` the training goes on from it, and pays for it, instead of making its own. (A second
-        training from the same one spends the rest of the budget a second time.)
+        training from the same one spends the rest of the budget a second time.) With a ``budget`` the
+        training is paid from it, or refused before anything is released; a preparation that was paid from
+        the same budget is not paid again.
         """
         self._check_parameters()
         self._check_data(data)
+        paid, cost = False, None
+        if budget is not None and preparation is not None:
+            if not preparation.secret_noise:
+                raise ParameterError("the plan was made with a noise_seed: no budget pays for it")
+            paid = budget.holds(preparation.paid, preparation.ledger)
+            cost = whole_cost(self._target, preparation.ledger) if paid else None
+        what = type(self).__name__
+        with make_curator(self._target, self.noise_seed, budget, what, cost) as curator:
+            self._train(data, on_sweep, preparation, paid, curator)
+        return self
+
+    def _train(
+        self,
+        data: Interactions,
+        on_sweep: Callable[[int, int], object] | None,
+        preparation: Preparation | None,
+        paid: bool,
+        curator: Curator,
+    ) -> None:
         given, allocation, catalogue = data, self._allocation, self._catalogue
-        curator = make_curator(self._target, self.noise_seed)
         if preparation is None:
             preparation, data, weights = self._prepare(data, curator)
         else:
@@ -128,7 +150,7 @@ class MatrixFactorization(Parameters, Recommender):
             first = [release.name for release in plan.releases if release.name != "training"]
             preparation.check_ledger({name: plan.mu(name) for name in first})
             data = preparation.restrict(data)
-            curator.ledger.append(*preparation.ledger)
+            curator.ledger.append(*preparation.ledger, paid=paid)
             weights, _ = allocation.allocate(data.graph, curator, preparation.sizes)
         users, sizes = preparation.users, preparation.sizes
         user_step = self._user_step(given, preparation.mean)
@@ -187,18 +209,25 @@ class MatrixFactorization(Parameters, Recommender):
             privacy=report,
             intercepts=intercepts,
         )
-        return self
 
-    def prepare(self, data: Interactions) -> Preparation:
+    def prepare(self, data: Interactions, budget: Budget | None = None) -> Preparation:
         """Release what comes before the sweeps (counts above all) and stop there.
 
         ``forecasts`` says what to expect then; ``fit(data, preparation=...)`` goes on and pays for both.
+        With a ``budget`` these releases are paid from it now, and ``fit`` pays the rest.
         """
         self._check_parameters()
         self._check_data(data)
         if math.isinf(self.epsilon):
             raise ParameterError("without privacy there is nothing to prepare: epsilon is infinite")
-        return self._prepare(data, make_curator(self._target, self.noise_seed))[0]
+        share = math.fsum(
+            release.share for release in self._plan(None).releases if release.name != "training"
+        )
+        target = self._target
+        cost = part_of_cost(target, share)
+        with make_curator(target, self.noise_seed, budget, "preparation", cost) as curator:
+            prepared = self._prepare(data, curator)[0]
+        return replace(prepared, paid=curator.token)
 
     def _prepare(
         self, data: Interactions, curator: Curator

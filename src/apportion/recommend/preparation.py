@@ -39,6 +39,7 @@ class Preparation:
         secret_noise: whether nobody knows the noise.
         training: what a training must have in common with this, by name.
         warnings: what a reader of the privacy report should know.
+        paid: the name of these releases in a ``Budget``, if one has paid for them.
     """
 
     item_ids: NDArray[Any]
@@ -50,6 +51,7 @@ class Preparation:
     secret_noise: bool
     training: Mapping[str, str]
     warnings: tuple[str, ...] = ()
+    paid: str | None = None
 
     def check(self, training: Mapping[str, str]) -> None:
         """Refuse to go on with a training of another kind, before anything more is released."""
@@ -98,6 +100,7 @@ class Preparation:
             "users": self.users,
             "mean": self.mean,
             "secret_noise": self.secret_noise,
+            "paid": self.paid,
             "warnings": list(self.warnings),
             "ledger": self.ledger.to_dict(),
             "item_ids": [
@@ -133,7 +136,9 @@ class Preparation:
             )
             if len(set(ids.tolist())) < len(ids):
                 raise DataError("not a plan: it has an item twice")
-            sizes, warnings = values["sizes"], values["warnings"]
+            sizes, warnings, paid = values["sizes"], values["warnings"], values.get("paid")
+            if not (paid is None or isinstance(paid, str)):
+                raise DataError("not a plan: paid must be a text")
             if not isinstance(warnings, list):
                 raise DataError("not a plan: warnings must be a list")
             return cls(
@@ -146,6 +151,7 @@ class Preparation:
                 secret_noise=values["secret_noise"] is True,
                 training={str(name): str(value) for name, value in values["training"].items()},
                 warnings=tuple(str(warning) for warning in warnings),
+                paid=paid,
             )
         except (ParameterError, BudgetExceededError) as error:
             raise DataError(f"not a plan: {error}") from None

@@ -2,6 +2,8 @@
 
 import inspect
 import math
+from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +14,14 @@ from apportion.allocation.counts import Counts
 from apportion.data import TaskData
 from apportion.data.ids import Integers, find_ids, read_ids
 from apportion.data.tasks import read_matrix
-from apportion.privacy import Curator, NoiseSource, PrivacyReport, PrivacyTarget
+from apportion.privacy import (
+    Budget,
+    Curator,
+    NoiseSource,
+    PrivacyReport,
+    PrivacyTarget,
+    Record,
+)
 from apportion.privacy.errors import DataError, NotFittedError, ParameterError
 
 # A delta above this is not a guarantee that anybody should rely on.
@@ -52,9 +61,28 @@ class Estimator:
         return f"{type(self).__name__}({inside})"
 
 
-def make_curator(target: PrivacyTarget, noise_seed: int | None) -> Curator:
-    """With secret noise, or with that of a fixed seed."""
-    return Curator(target, None if noise_seed is None else NoiseSource.from_seed(noise_seed))
+def make_curator(
+    target: PrivacyTarget,
+    noise_seed: int | None,
+    budget: Budget | None = None,
+    what: str = "training",
+    cost: Sequence[Record] | None = None,
+) -> Curator:
+    """With secret noise, or with that of a fixed seed; paid from a budget, if one is given.
+
+    The budget reserves ``cost``, by default the whole target, before anything can be released.
+    """
+    noise = None if noise_seed is None else NoiseSource.from_seed(noise_seed)
+    if budget is None:
+        return Curator(target, noise)
+    if not isinstance(budget, Budget):
+        raise ParameterError(f"budget must be a Budget, got a {type(budget).__name__}")
+    if noise is not None:
+        raise ParameterError(
+            "a training with a noise_seed is NOT PRIVATE, so no budget pays for it: "
+            "leave out noise_seed, or budget"
+        )
+    return Curator(target, reservation=budget.reserve(what, target, cost))
 
 
 def make_report(
@@ -95,7 +123,34 @@ class MultiTaskLinear(Estimator):
     task_ids_: NDArray[Any]
     privacy_: PrivacyReport
 
-    def _curator(self, data: TaskData) -> Curator:
+    def fit(self, data: TaskData, budget: Budget | None = None) -> Self:
+        """Train on the data; the result may be published under ``self.privacy``.
+
+        With a ``budget`` the training is paid from it, or refused before anything is released.
+        """
+        self._check_parameters()
+        target = self._target(data)
+        cost = None if budget is None else self._cost(target)
+        with make_curator(target, self.noise_seed, budget, type(self).__name__, cost) as curator:
+            self.coef_ = self._train(data, curator)
+        self.task_ids_ = data.task_ids
+        self.privacy_ = self._report(curator, data)
+        return self
+
+    @abstractmethod
+    def _check_parameters(self) -> None:
+        """Refuse parameters that are out of range or contradict each other."""
+
+    @abstractmethod
+    def _train(self, data: TaskData, curator: Curator) -> NDArray[np.float64]:
+        """The models of all tasks, [tasks, d]."""
+
+    def _cost(self, target: PrivacyTarget) -> Sequence[Record] | None:
+        """What a training reserves of a budget; None for Gaussian releases up to the target."""
+        del target
+        return None
+
+    def _target(self, data: TaskData) -> PrivacyTarget:
         """Check what privacy needs, before anything is computed from the data."""
         target = PrivacyTarget(self.epsilon, self.delta)
         if not isinstance(data, TaskData):
@@ -108,7 +163,7 @@ class MultiTaskLinear(Estimator):
                 "by the task's existence; build the data with TaskData(..., tasks=100), "
                 'tasks=[ids], or tasks="public" to declare the ids found in the data public'
             )
-        return make_curator(target, self.noise_seed)
+        return target
 
     def _report(self, curator: Curator, data: TaskData) -> PrivacyReport:
         catalogue = f"{data.tasks} tasks"

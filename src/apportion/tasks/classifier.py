@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from apportion.allocation import AdaptiveWeights, Allocation
 from apportion.data import TaskData
 from apportion.data.tasks import read_matrix
-from apportion.privacy import NoiseSource, PrivacyReport, clip_rows
+from apportion.privacy import Budget, NoiseSource, PrivacyReport, clip_rows
 from apportion.privacy.bounds import check_bound
 from apportion.privacy.checks import whole
 from apportion.privacy.errors import DataError, NotFittedError
@@ -87,8 +87,11 @@ class MultiTaskClassifier(Estimator):
         self.seed = seed
         self.noise_seed = noise_seed
 
-    def fit(self, data: TaskData) -> Self:
-        """Train on rows (user, class, features); the result may be published under ``privacy``."""
+    def fit(self, data: TaskData, budget: Budget | None = None) -> Self:
+        """Train on rows (user, class, features); the result may be published under ``privacy``.
+
+        With a ``budget`` the training is paid from it, or refused before anything is released.
+        """
         if not isinstance(data, TaskData):
             raise DataError(f"fit takes a TaskData, got {type(data).__name__}")
         if data.tasks < 2:
@@ -109,7 +112,7 @@ class MultiTaskClassifier(Estimator):
             learning_rate=self.learning_rate,
             allocation=self.allocation,
             noise_seed=self.noise_seed,
-        ).fit(self._against_rest(data, negatives, bound))
+        ).fit(self._against_rest(data, negatives, bound), budget)
         self.classes_ = data.task_ids
         self.coef_ = model.coef_[:, : data.dimension]
         constant = model.coef_[:, data.dimension] * bound if self.intercept else 0.0

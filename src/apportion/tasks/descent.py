@@ -1,7 +1,8 @@
 """Convex losses per task by noisy gradient descent (Algorithm 2)."""
 
 import math
-from typing import Any, Literal, Self
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,8 +10,20 @@ from numpy.typing import NDArray
 from apportion.allocation import AdaptiveWeights, Allocation
 from apportion.data import TaskData
 from apportion.engine import CpuEngine, Engine, TaskRows, UserRows
-from apportion.privacy import Curator, Part, UserBound, UserWeights, clip_rows, clip_values, unpack
+from apportion.privacy import (
+    Curator,
+    Ledger,
+    Part,
+    PrivacyTarget,
+    Record,
+    UserBound,
+    UserWeights,
+    clip_rows,
+    clip_values,
+    unpack,
+)
 from apportion.privacy.bounds import MARGIN, check_bound, row_norms
+from apportion.privacy.budget import gaussian_cost, sampled_cost
 from apportion.privacy.checks import number, whole
 from apportion.privacy.errors import ParameterError
 from apportion.privacy.release import OpenRelease
@@ -115,19 +128,28 @@ class MultiTaskDescent(MultiTaskLinear):
         self.allocation = allocation
         self.noise_seed = noise_seed
 
-    def fit(self, data: TaskData) -> Self:
-        """Train on the data; the result may be published under ``self.privacy``."""
-        self._check_parameters()
-        curator = self._curator(data)
+    def _train(self, data: TaskData, curator: Curator) -> Array:
         weights, sizes = self.allocation.allocate(data.graph, curator)
         if weights.bounded:
-            coef = self._descend_privately(data, curator, weights, sizes)
-        else:
-            coef = self._descend_exactly(data, curator, weights)
-        self.coef_ = coef
-        self.task_ids_ = data.task_ids
-        self.privacy_ = self._report(curator, data)
-        return self
+            return self._descend_privately(data, curator, weights, sizes)
+        return self._descend_exactly(data, curator, weights)
+
+    def _cost(self, target: PrivacyTarget) -> Sequence[Record] | None:
+        # Sampled steps have a privacy curve of their own: they are reserved as they will be.
+        rate = float(self.sampling_rate)
+        if rate == 1 or math.isinf(target.epsilon):
+            return None
+        if self.steps == "theory":
+            raise ParameterError(
+                'steps="theory" with sampling_rate < 1 has no cost that is known beforehand, '
+                "so no budget can pay for it: give a number of steps"
+            )
+        steps = _DEFAULT_STEPS if self.steps is None else int(self.steps)
+        share = self.allocation.share
+        counts = [gaussian_cost(target.mu * math.sqrt(share))] if share > 0 else []
+        ledger = Ledger(target)
+        ledger.append(*counts)
+        return [*counts, sampled_cost(ledger.affordable_mu(steps, rate), steps, rate)]
 
     def _descend_privately(
         self, data: TaskData, curator: Curator, weights: UserWeights, sizes: Array | None
@@ -136,7 +158,7 @@ class MultiTaskDescent(MultiTaskLinear):
         sums = self._sums(data, weights, bound)
         steps, schedule = self._plan(data, curator, sizes)
         rate = float(self.sampling_rate)
-        mu = curator.ledger.affordable_mu(steps, rate)
+        mu = curator.affordable_mu(steps, rate)
         shape = (data.tasks, data.dimension)
         release = open_gradients(
             curator, "gradients", weights, shape, self.clip, bound, mu, steps, rate

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 from numba import get_num_threads
@@ -127,10 +127,7 @@ class MultiTaskRidge(MultiTaskLinear):
         self.allocation = allocation
         self.noise_seed = noise_seed
 
-    def fit(self, data: TaskData) -> Self:
-        """Train on the data; the result may be published under ``self.privacy``."""
-        self._check_parameters()
-        curator = self._curator(data)
+    def _train(self, data: TaskData, curator: Curator) -> NDArray[np.float64]:
         weights, _ = self.allocation.allocate(data.graph, curator)
         features: Any = data.features
         labels, unit = data.labels, 1.0
@@ -142,17 +139,11 @@ class MultiTaskRidge(MultiTaskLinear):
         rows = TaskRows.sort(*examples, weights.user[pair], weights.task[pair], data.tasks)
         rows = replace(rows, unit=unit)
         if not weights.bounded or self.statistics == "per-task":
-            coef = self._solve_each(curator, weights, rows)
-        else:
-            moment, mass, mass_noise = self._release_common(curator, weights, rows, data)
-            if self.statistics == "shared":
-                coef = self._solve_shared(curator, weights, rows, moment, mass)
-            else:
-                coef = self._solve_shrunk(curator, weights, rows, moment, mass, mass_noise)
-        self.coef_ = coef
-        self.task_ids_ = data.task_ids
-        self.privacy_ = self._report(curator, data)
-        return self
+            return self._solve_each(curator, weights, rows)
+        moment, mass, mass_noise = self._release_common(curator, weights, rows, data)
+        if self.statistics == "shared":
+            return self._solve_shared(curator, weights, rows, moment, mass)
+        return self._solve_shrunk(curator, weights, rows, moment, mass, mass_noise)
 
     def _solve_each(
         self, curator: Curator, weights: UserWeights, rows: TaskRows

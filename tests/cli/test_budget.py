@@ -1,0 +1,79 @@
+"""``apportion budget`` and ``--budget``, as a user runs them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from apportion.privacy.budget import Budget
+from apportion.privacy.errors import BudgetExceededError, BudgetFileError, ParameterError
+from tests.cli.test_commands import apportion
+from tests.cli.test_recommend import interactions, run
+
+QUICK = ["--rating-range", 1, 5, "--items", "public", "--factors", 2, "--sweeps", 1]
+
+
+def test_create_show_reserve_and_history(tmp_path: Path) -> None:
+    budget = tmp_path / "budget.db"
+    output = run("budget", "create", budget, "--epsilon", 2, "--delta", 1e-5)
+    assert "epsilon = 2 at delta = 1e-05" in output
+    run("budget", "reserve", budget, "--epsilon", 1, "--delta", 1e-5, "--what", "in [May]")
+    output = run("budget", "show", budget)
+    assert "counted  epsilon = 1, 1 trainings, of which 0 have not ended" in output
+    values = json.loads(run("budget", "show", budget, "--json"))
+    assert values["counted"] == pytest.approx(1.0)
+    assert values["left"] == pytest.approx(Budget(budget).left)
+    assert "in [May]" in run("budget", "history", budget)
+    [training] = json.loads(run("budget", "history", budget, "--json"))["trainings"]
+    assert (training["what"], training["epsilon"], training["releases"]) == ("in [May]", 1.0, [])
+    with pytest.raises(BudgetExceededError, match="Nothing was released"):
+        run("budget", "reserve", budget, "--epsilon", 1.9, "--delta", 1e-5)
+    with pytest.raises(ParameterError, match="exists already"):
+        run("budget", "create", budget, "--epsilon", 2, "--delta", 1e-5)
+
+
+def test_plan_and_fit_draw_from_one_budget(tmp_path: Path) -> None:
+    data, budget, plan = tmp_path / "ratings.csv", tmp_path / "budget.db", tmp_path / "plan.json"
+    interactions().write_csv(data)
+    run("budget", "create", budget, "--epsilon", 6, "--delta", 1e-5)
+    paid = [*QUICK, "--epsilon", 5, "--budget", budget]
+    run("plan", data, *paid, "--out", plan)
+    spent = Budget(budget).epsilon
+    assert 0 < spent < 5
+    run("fit", data, *paid, "--plan", plan, "--out", tmp_path / "model")
+    assert Budget(budget).epsilon == pytest.approx(5.0)
+    with pytest.raises(BudgetExceededError, match="would pass the budget"):
+        run("fit", data, *paid, "--out", tmp_path / "second")
+    assert not (tmp_path / "second").exists()
+    running = Budget(budget).reserve("other", Budget(budget).history()[0].target.__class__(1, 1e-5))
+    assert "no: counted in full" in run("budget", "history", budget)
+    running.settle()
+
+
+def test_what_does_not_go_with_a_budget(tmp_path: Path) -> None:
+    (tmp_path / "r.csv").write_text("user,item,rating\n1,1,3\n")
+    fit = ["fit", tmp_path / "r.csv", *QUICK, "--out", tmp_path / "m"]
+    output = run(*fit, "--not-private", "--budget", tmp_path / "b.db", code=2)
+    assert "does not go with --budget" in output
+    with pytest.raises(BudgetFileError, match="there is no budget"):
+        run(*fit, "--budget", tmp_path / "b.db")
+
+
+def test_errors_end_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "text.db").write_text("text\n" * 1000)
+    for words, message in (
+        (["show", "none.db"], "there is no budget"),
+        (["history", "none/budget.db"], "there is no folder"),
+        (["show", "text.db"], "is not a budget"),
+        (["create", "x.db", "--epsilon", "inf", "--delta", "1e-5"], "finite epsilon"),
+        (["create", "x.db", "--epsilon", "-1", "--delta", "1e-5"], "epsilon must be"),
+    ):
+        result = apportion("budget", *words, cwd=tmp_path)
+        assert (result.returncode, message in result.stderr) == (1, True), result.stderr
+        assert result.stderr.count("\n") == 1
+    assert not (tmp_path / "x.db").exists()
+
+
+@pytest.mark.parametrize("command", ["create", "show", "reserve", "history"])
+def test_help(command: str) -> None:
+    assert f"apportion budget {command} budget.db" in run("budget", command, "--help")
