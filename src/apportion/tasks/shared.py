@@ -36,7 +36,7 @@ def release_second_moment(
     release = curator.open("second moment", parts, 1, mu, (0.8, 0.2))
     of_matrix, of_mass = release.grids
     total, _ = engine.statistics(rows, 0, 1, (of_matrix, 1.0))
-    squares = np.bincount(rows.user, weights=rows.weight)  # of every user's weights
+    squares: Array = np.bincount(rows.user, weights=rows.weight).astype(np.float64)
     noisy, mass = release.feed(0, total, np.array([[truncate(squares, of_mass).sum()]]))
     radius = release.records[0].noise_scale * math.sqrt(2 * d)
     return positive_part(unpack(noisy, d)[0], radius) / max(float(mass[0, 0]), 1.0)
