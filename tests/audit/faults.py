@@ -60,10 +60,11 @@ def root_of_k(patch: Patch) -> None:
 def clipping_after_summing(patch: Patch) -> None:
     honest = CpuEngine.row_clipped_gradient
 
-    def summed_then_clipped(self, rows, norms, coef, derivative, bound):  # type: ignore[no-untyped-def]
-        total = honest(self, rows, norms, coef, derivative, np.inf)
+    def summed_then_clipped(self, rows, norms, coef, derivative, bound, grid):  # type: ignore[no-untyped-def]
+        total = honest(self, rows, norms, coef, derivative, np.inf, grid)
         norm = np.linalg.norm(total, axis=1, keepdims=True)
-        return np.asarray(total * np.minimum(1, bound / np.maximum(norm, 1e-300)))
+        clipped = total * np.minimum(1, bound / np.maximum(norm, 1e-300))
+        return np.asarray(np.trunc(clipped / grid) * grid)
 
     patch.setattr(CpuEngine, "row_clipped_gradient", summed_then_clipped)
 
@@ -83,12 +84,12 @@ def noise_of_two_items(patch: Patch) -> None:
 
 
 def noise_of_two_releases(patch: Patch) -> None:
-    generator = NoiseSource._generator
+    words = NoiseSource._words
 
     def one_stream(self: NoiseSource, purpose: bytes, stream: str, step: int, tile: int) -> Any:
-        return generator(self, purpose, "", step, tile)
+        return words(self, purpose, "", step, tile)
 
-    patch.setattr(NoiseSource, "_generator", one_stream)
+    patch.setattr(NoiseSource, "_words", one_stream)
 
 
 def noise_of_a_fixed_key(patch: Patch) -> None:
