@@ -86,7 +86,7 @@ def test_the_library_passes_the_long_form_and_the_bounds_are_tight(name: str) ->
     report = run([name], effort=LONG)
     assert report.passed, report.to_json()
     best = max(game.mu_lower for game in report.games if game.release == "everything")
-    assert best > 0.85 * report.games[-1].claimed_mu
+    assert best > 0.7 * report.games[-1].claimed_mu
 
 
 @pytest.mark.slow
