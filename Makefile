@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow lint types format pictures lock clean
+.PHONY: demo test test-slow audit lint types format pictures lock clean
 
 demo: $(READY)
 	$(BIN)/apportion demo
@@ -14,6 +14,11 @@ test: $(READY) lint types
 
 test-slow: $(READY)
 	$(BIN)/pytest -n 2 -q -m slow
+
+# Attacks that try to prove the guarantee wrong: long forms.
+audit: $(READY)
+	$(BIN)/apportion audit --long --output apportion-results/audit/audit.html
+	$(BIN)/pytest -n 2 -q -m slow tests/audit
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from apportion.cli import (
+    audit,
     bench,
     budget,
     data,
@@ -41,6 +42,7 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("recommend")(recommend.recommend)
 app.command("similar")(similar.similar)
 app.command("report")(report.report)
+app.command("audit")(audit.audit)
 app.command("bench")(bench.bench)
 app.add_typer(budget.app, name="budget")
 app.add_typer(reproduce.app, name="reproduce")
