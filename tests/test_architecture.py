@@ -16,14 +16,24 @@ ROOMS = {
     "data": {"data", "privacy.errors", "privacy.checks"},
     "allocation": {"allocation", "data", "privacy"},
     "engine": {"engine"},
-    "tasks": {"tasks", "engine", "allocation", "data", "privacy"},
+    "tasks": {"tasks", "engine", "allocation", "data", "privacy", "version"},
     "studies": {"studies", "recommend", "tasks", "allocation", "data", "privacy"},
     "recommend": {"recommend", "tasks", "engine", "allocation", "data", "privacy", "version"},
-    "cli": {"cli", "recommend", "allocation", "data", "studies", "privacy.errors", "version"},
+    "cli": {
+        "cli",
+        "recommend",
+        "allocation",
+        "data",
+        "studies",
+        "version",
+        "privacy.errors",
+        "privacy.checkpoint",
+    },
 }
 KERNEL_LIBRARIES = {"numpy", "scipy", "randomgen", "dp_accounting", "rich"}
 STANDARD = {
-    "math", "json", "hashlib", "secrets", "collections", "dataclasses", "typing", "functools", "numbers"
+    "math", "json", "hashlib", "secrets", "collections", "dataclasses", "typing", "functools", "numbers",
+    "types", "contextlib", "os", "stat", "fcntl", "pathlib",
 }  # fmt: skip
 
 

@@ -29,6 +29,7 @@ from apportion.privacy import (
 from apportion.privacy.errors import (
     ApportionError,
     BudgetExceededError,
+    CheckpointError,
     DataError,
     NotFittedError,
     ParameterError,
@@ -49,6 +50,7 @@ __all__ = [
     "Allocation",
     "ApportionError",
     "BudgetExceededError",
+    "CheckpointError",
     "DataError",
     "Interactions",
     "Loss",

@@ -1,11 +1,13 @@
 """``apportion fit``: train a recommender privately and save it."""
 
 import math
+import warnings
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from apportion.cli.progress import progress_bar
 from apportion.cli.reading import (
@@ -60,6 +62,13 @@ def fit(
             help="Go on from what apportion plan released; its other options must be the same."
         ),
     ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder from which a run that was interrupted goes on: the same command again. It holds "
+            "a secret key, and is removed at the end."
+        ),
+    ] = None,
     data_set: DataSetName = None,
     user: UserColumn = None,
     item: ItemColumn = None,
@@ -93,7 +102,8 @@ def fit(
     """Train a recommender under user-level differential privacy, and save what may be published.
 
     Shows how the budget will be spent, trains, and shows the privacy report. Nothing that is printed
-    or saved tells more about a user than the report says. Run it once: each run spends its own budget.
+    or saved tells more about a user than the report says. Run it once: each run spends its own budget, but
+    for one that goes on from its checkpoint.
 
     [bold]Examples[/bold]
 
@@ -108,6 +118,10 @@ def fit(
       A known data set, ratings of 4 and 5 as events, without the rare items:
 
       apportion fit ml-1m.zip --data-set ml-1m --positives 4 --top-share 0.2 --out model
+
+      A long training, which after a crash goes on by the same command and spends nothing twice:
+
+      apportion fit plays.parquet --implicit --items private --out model --checkpoint going
     """
     if not_private and epsilon is not None:
         raise typer.BadParameter("does not go with --epsilon", param_hint="'--not-private'")
@@ -137,6 +151,7 @@ def fit(
     console = Console()
     with console.status("starting ..."):
         # Imported here so that `apportion --help` answers at once.
+        from apportion.privacy.checkpoint import remove_finished, steps_done
         from apportion.recommend.files import check_target
         from apportion.recommend.preparation import Preparation
 
@@ -152,13 +167,28 @@ def fit(
         interactions = training.read()
         named = training.titles(titles, interactions)
     console.print(budget)
-    with progress_bar(console) as progress:
+    before = 0 if checkpoint is None else steps_done(checkpoint)
+    with (
+        progress_bar(console) as progress,
+        warnings.catch_warnings(record=True, action="always", category=UserWarning) as warned,
+    ):
         task = progress.add_task("training", total=None)
+
+        def show(done: int, total: int) -> None:
+            if done == before > 0:
+                console.print(f"going on after sweep {done} of {total}")
+            progress.update(task, completed=done, total=total)
+
         model.fit(
             interactions,
-            on_sweep=lambda done, total: progress.update(task, completed=done, total=total),
+            on_sweep=show,
             preparation=preparation,
+            checkpoint=checkpoint,
         )
         model.save(out, named)  # before anything is printed: that can fail, and the budget is spent
+    if checkpoint is not None:
+        remove_finished(checkpoint)
+    for warning in warned:
+        console.print(f"[yellow]warning:[/yellow] {escape(str(warning.message))}")
     console.print(model.privacy)
     console.print(f"saved {out}", highlight=False, soft_wrap=True)

@@ -37,6 +37,8 @@ from apportion.privacy.noise import TILE, NoiseSource
 
 Array = NDArray[np.float64]
 Run = Callable[[Callable[[int], None], Iterable[int]], Iterable[None]]
+# Told the record, the step, the first task and the raw sums before their noise is drawn; may refuse them.
+Witness = Callable[..., None]
 
 
 def packed_width(dimension: int) -> int:
@@ -93,9 +95,15 @@ class Curator:
     ((2, 1), 1, 1.0)
     """
 
-    def __init__(self, target: PrivacyTarget, noise: NoiseSource | None = None) -> None:
+    def __init__(
+        self,
+        target: PrivacyTarget,
+        noise: NoiseSource | None = None,
+        witness: Witness | None = None,
+    ) -> None:
         self.target = target
         self.noise = NoiseSource() if noise is None else noise
+        self._witness = witness
         self.noise.claim()
         self.ledger = Ledger(target)
 
@@ -135,7 +143,7 @@ class Curator:
             for part, portion in zip(parts, portions, strict=True)
         ]
         self.ledger.append(*records)
-        return OpenRelease(self.noise, parts, records, tasks)
+        return OpenRelease(self.noise, parts, records, tasks, self._witness)
 
     def sums(
         self, name: str, sums: Array, bound: UserBound, mu: float, what: str = "sum over users"
@@ -193,6 +201,8 @@ class Curator:
             lone = -math.expm1(math.log1p(-delta) / cap)  # the chance that a count of 1 passes
             threshold = 1.0 - sigma * float(ndtri(lone))
         record = Record(name, part.what, (0, 1), bound.norm, bound.because, sigma, delta=delta)
+        if self._witness is not None:
+            self._witness(record, 0, 0, counts, ids)
         noisy = _add_noise(self.noise, map, part, record, 0, 0, counts[:, None])[:, 0]
         chosen = np.flatnonzero((noisy > threshold) & (counts > 0))
         chosen = chosen[np.argsort(ids[chosen], kind="stable")]
@@ -208,9 +218,15 @@ class OpenRelease:
     """
 
     def __init__(
-        self, noise: NoiseSource, parts: Sequence[Part], records: Sequence[Record], tasks: int
+        self,
+        noise: NoiseSource,
+        parts: Sequence[Part],
+        records: Sequence[Record],
+        tasks: int,
+        witness: Witness | None = None,
     ) -> None:
         self._noise = noise
+        self._witness = witness
         self._parts = parts
         self._fed = np.zeros(tasks, dtype=bool)
         self._step = 0
@@ -245,6 +261,9 @@ class OpenRelease:
         if not all(_all_finite(block) for block in sums):
             raise ReleaseError("the sums hold NaN or infinity: clip and check the data first")
         self._fed[first_task:stop] = True
+        if self._witness is not None:
+            for record, block in zip(self.records, sums, strict=True):
+                self._witness(record, self._step, first_task, block)
         return tuple(
             _add_noise(self._noise, self.run, part, record, self._step, first_task, block)
             for part, record, block in zip(self._parts, self.records, sums, strict=True)

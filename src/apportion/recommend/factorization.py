@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +12,9 @@ from numpy.typing import NDArray
 from apportion.data import Interactions
 from apportion.data.ids import match_ids
 from apportion.privacy import Curator, UserWeights
+from apportion.privacy.checkpoint import Checkpoint
 from apportion.privacy.errors import ParameterError
+from apportion.recommend.contents import from_bytes, to_bytes
 from apportion.recommend.intercepts import release_intercepts
 from apportion.recommend.item_step import ItemStep
 from apportion.recommend.parameters import Parameters
@@ -26,7 +29,13 @@ from apportion.recommend.planner import (
 )
 from apportion.recommend.preparation import Preparation, release_mean, release_users
 from apportion.recommend.recommender import ItemModel, Recommender, UserStep
-from apportion.tasks.base import make_curator, make_report
+from apportion.tasks.base import (
+    array_from_bytes,
+    array_to_bytes,
+    make_report,
+    open_checkpoint,
+    open_curator,
+)
 from apportion.tasks.shared import release_weight_sums
 
 Array = NDArray[np.float64]
@@ -109,17 +118,46 @@ class MatrixFactorization(Parameters, Recommender):
         data: Interactions,
         on_sweep: Callable[[int, int], object] | None = None,
         preparation: Preparation | None = None,
+        checkpoint: str | Path | None = None,
     ) -> Self:
         """Train; the items may be published under ``self.privacy``.
 
-        ``on_sweep`` is told, after each sweep, how many are done and how many there are. With a
-        ``preparation`` the training goes on from it, and pays for it, instead of making its own. (A second
-        training from the same one spends the rest of the budget a second time.)
+        Args:
+            data: the interactions.
+            on_sweep: is told, after each sweep, how many are done and how many there are; also at once,
+                if it goes on from a checkpoint after some.
+            preparation: goes on from it, and pays for it, instead of making its own. (A second training
+                from the same one spends the rest of the budget a second time.)
+            checkpoint: a folder. A training that was killed is gone on with, after its last finished
+                sweep, by the same call: the model is the same to the bit, and nothing is spent twice. It
+                is refused (``CheckpointError``) if anything that could change a sum is another than it
+                was. Until it is finished the folder holds the key of the noise, for its owner alone.
         """
         self._check_parameters()
         self._check_data(data)
+        prepared = None if preparation is None else preparation.to_json()
+        with (
+            open_checkpoint(checkpoint, self, _seen(data), preparation=prepared) as saved,
+            open_curator(self._target, self.noise_seed, saved) as curator,
+        ):
+            if saved is not None and saved.finished:
+                vars(self).pop("forecasts_", None)
+                self.released_ = from_bytes(saved.folder, saved.values)
+            else:
+                self._train(data, on_sweep, preparation, curator, saved)
+                if saved is not None:
+                    saved.finish(to_bytes(self.released_), curator.ledger)
+        return self
+
+    def _train(
+        self,
+        data: Interactions,
+        on_sweep: Callable[[int, int], object] | None,
+        preparation: Preparation | None,
+        curator: Curator,
+        saved: Checkpoint | None,
+    ) -> None:
         given, allocation, catalogue = data, self._allocation, self._catalogue
-        curator = make_curator(self._target, self.noise_seed)
         if preparation is None:
             preparation, data, weights = self._prepare(data, curator)
         else:
@@ -161,9 +199,16 @@ class MatrixFactorization(Parameters, Recommender):
         item_step = ItemStep(
             settings, plan, curator, weights, labels, data, ridge, scale, scale * counts, users
         )
-        items = self._first_items(data.items, choice.factors)
-        for sweep in range(1, settings.sweeps + 1):
+        items, done = self._first_items(data.items, choice.factors), 0
+        if saved is not None and saved.done:
+            items, done = array_from_bytes(saved.values), saved.done
+            saved.restore(curator.ledger)
+            if on_sweep is not None:
+                on_sweep(done, settings.sweeps)
+        for sweep in range(done + 1, settings.sweeps + 1):
             items = item_step(sweep, user_step.vectors(start, item, labels, items), items)
+            if saved is not None:
+                saved.save(sweep, array_to_bytes(items), curator.ledger)
             if on_sweep is not None:
                 on_sweep(sweep, settings.sweeps)
         public = {
@@ -187,7 +232,6 @@ class MatrixFactorization(Parameters, Recommender):
             privacy=report,
             intercepts=intercepts,
         )
-        return self
 
     def prepare(self, data: Interactions) -> Preparation:
         """Release what comes before the sweeps (counts above all) and stop there.
@@ -198,7 +242,8 @@ class MatrixFactorization(Parameters, Recommender):
         self._check_data(data)
         if math.isinf(self.epsilon):
             raise ParameterError("without privacy there is nothing to prepare: epsilon is infinite")
-        return self._prepare(data, make_curator(self._target, self.noise_seed))[0]
+        with open_curator(self._target, self.noise_seed) as curator:
+            return self._prepare(data, curator)[0]
 
     def _prepare(
         self, data: Interactions, curator: Curator
@@ -338,6 +383,12 @@ class MatrixFactorization(Parameters, Recommender):
         private = math.isfinite(self.epsilon)
         bound = float(self.feature_bound) if private else 1.0
         return rng.normal(0.0, 1 / (bound * math.sqrt(factors)), (items, factors))
+
+
+def _seen(data: Interactions) -> list[Any]:
+    """All of the data that a training sees."""
+    public = [data.rating_range, data.events, data.catalogue_is_public, data.catalogue_from_data]
+    return [data.by_user, data.user_key, data.item_ids, *public]
 
 
 def _labels(

@@ -1,8 +1,14 @@
 """What the estimators share: parameters as in scikit-learn, and the start and end of a private fit."""
 
 import inspect
+import io
 import math
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
 from typing import Any, Self
+from warnings import warn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,8 +18,11 @@ from apportion.allocation.counts import Counts
 from apportion.data import TaskData
 from apportion.data.ids import Integers, find_ids, read_ids
 from apportion.data.tasks import read_matrix
+from apportion.engine.machine import arithmetic
 from apportion.privacy import Curator, NoiseSource, PrivacyReport, PrivacyTarget
+from apportion.privacy.checkpoint import Checkpoint
 from apportion.privacy.errors import DataError, NotFittedError, ParameterError
+from apportion.version import __version__
 
 # A delta above this is not a guarantee that anybody should rely on.
 LARGE_DELTA = 1e-3
@@ -52,9 +61,71 @@ class Estimator:
         return f"{type(self).__name__}({inside})"
 
 
-def make_curator(target: PrivacyTarget, noise_seed: int | None) -> Curator:
-    """With secret noise, or with that of a fixed seed."""
-    return Curator(target, None if noise_seed is None else NoiseSource.from_seed(noise_seed))
+def open_checkpoint(
+    folder: str | Path | None, model: Estimator, private: Any, **public: Any
+) -> AbstractContextManager[Checkpoint | None]:
+    """The checkpoint in a folder, if one is asked for, of training this model on this private data.
+
+    What is public besides the model's parameters comes by name.
+    """
+    if folder is None:
+        return nullcontext()
+    parameters = model.get_params()
+    if parameters["noise_seed"] is not None:
+        raise ParameterError("checkpoint keeps a secret key, so it does not go with noise_seed")
+    saved = Checkpoint(
+        folder,
+        public={"kind of model": type(model).__name__, **parameters, **public},
+        setting={"version of apportion": __version__, **arithmetic()},
+        private=private,
+    )
+    if saved.finished:
+        warn(
+            f"the training in {folder} is finished: this is its result, and nothing was spent. Whether "
+            "the data is the same cannot be told any more; for a new training remove the folder",
+            stacklevel=3,
+        )
+    return saved
+
+
+@contextmanager
+def open_curator(
+    target: PrivacyTarget, noise_seed: int | None, checkpoint: Checkpoint | None = None
+) -> Iterator[Curator]:
+    """With the noise of a checkpoint, of a fixed seed, or new. An error is told what was spent."""
+    if checkpoint is not None and not checkpoint.finished:
+        curator = Curator(target, checkpoint.noise(), checkpoint.witness)
+    else:
+        curator = Curator(target, None if noise_seed is None else NoiseSource.from_seed(noise_seed))
+    try:
+        yield curator
+    except BaseException as error:
+        if curator.noise.secret and math.isfinite(target.epsilon):
+            # For samples of users, epsilon takes long to compute: it is at most the target's.
+            sampled = any(record.sampling_rate < 1 for record in curator.ledger)
+            spent = target.epsilon if sampled else curator.ledger.epsilon(target.delta)
+            error.add_note(
+                f"spent before this: epsilon = {spent:.4g} at delta = {target.delta:g} "
+                f"(releases: {len(curator.ledger)})"
+            )
+        if checkpoint is not None and not isinstance(error, Exception):  # interrupted
+            error.add_note(
+                f"the same again, with the checkpoint {checkpoint.folder}, goes on from where it was "
+                "and spends nothing twice"
+            )
+        raise
+
+
+def array_to_bytes(array: NDArray[Any]) -> bytes:
+    """An array for a checkpoint."""
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    return buffer.getvalue()
+
+
+def array_from_bytes(content: bytes) -> NDArray[Any]:
+    """The inverse of ``array_to_bytes``: also the order in memory is the same."""
+    return np.asarray(np.load(io.BytesIO(content), allow_pickle=False))
 
 
 def make_report(
@@ -95,7 +166,38 @@ class MultiTaskLinear(Estimator):
     task_ids_: NDArray[Any]
     privacy_: PrivacyReport
 
-    def _curator(self, data: TaskData) -> Curator:
+    def fit(self, data: TaskData, checkpoint: str | Path | None = None) -> Self:
+        """Train on the data; the result may be published under ``self.privacy``.
+
+        With a ``checkpoint``, a folder, a training that was killed is gone on with by the same call: the
+        result is the same to the bit, and nothing is spent twice. All sums are computed again.
+        """
+        self._check_parameters()
+        target = self._target(data)
+        with (
+            open_checkpoint(checkpoint, self, _seen(data)) as saved,
+            open_curator(target, self.noise_seed, saved) as curator,
+        ):
+            if saved is not None and saved.finished:
+                saved.restore(curator.ledger)
+                self.coef_ = array_from_bytes(saved.values)
+            else:
+                self.coef_ = self._train(data, curator)
+                if saved is not None:
+                    saved.finish(array_to_bytes(self.coef_), curator.ledger)
+        self.task_ids_ = data.task_ids
+        self.privacy_ = self._report(curator, data)
+        return self
+
+    @abstractmethod
+    def _check_parameters(self) -> None:
+        """Refuse parameters that are out of range or contradict each other."""
+
+    @abstractmethod
+    def _train(self, data: TaskData, curator: Curator) -> NDArray[np.float64]:
+        """The models of all tasks, [tasks, d]."""
+
+    def _target(self, data: TaskData) -> PrivacyTarget:
         """Check what privacy needs, before anything is computed from the data."""
         target = PrivacyTarget(self.epsilon, self.delta)
         if not isinstance(data, TaskData):
@@ -108,7 +210,7 @@ class MultiTaskLinear(Estimator):
                 "by the task's existence; build the data with TaskData(..., tasks=100), "
                 'tasks=[ids], or tasks="public" to declare the ids found in the data public'
             )
-        return make_curator(target, self.noise_seed)
+        return target
 
     def _report(self, curator: Curator, data: TaskData) -> PrivacyReport:
         catalogue = f"{data.tasks} tasks"
@@ -169,3 +271,9 @@ class MultiTaskLinear(Estimator):
     def _check_fitted(self) -> None:
         if not hasattr(self, "coef_"):
             raise NotFittedError(f"this {type(self).__name__} is not trained yet: call fit first")
+
+
+def _seen(data: TaskData) -> list[Any]:
+    """All of the data that a training sees."""
+    rows = [data.user, data.task, data.features, data.feature_row, data.labels]
+    return [*rows, data.user_key, data.task_ids, data.catalogue_from_data]

@@ -1,7 +1,7 @@
 """Convex losses per task by noisy gradient descent (Algorithm 2)."""
 
 import math
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,19 +115,11 @@ class MultiTaskDescent(MultiTaskLinear):
         self.allocation = allocation
         self.noise_seed = noise_seed
 
-    def fit(self, data: TaskData) -> Self:
-        """Train on the data; the result may be published under ``self.privacy``."""
-        self._check_parameters()
-        curator = self._curator(data)
+    def _train(self, data: TaskData, curator: Curator) -> Array:
         weights, sizes = self.allocation.allocate(data.graph, curator)
         if weights.bounded:
-            coef = self._descend_privately(data, curator, weights, sizes)
-        else:
-            coef = self._descend_exactly(data, curator, weights)
-        self.coef_ = coef
-        self.task_ids_ = data.task_ids
-        self.privacy_ = self._report(curator, data)
-        return self
+            return self._descend_privately(data, curator, weights, sizes)
+        return self._descend_exactly(data, curator, weights)
 
     def _descend_privately(
         self, data: TaskData, curator: Curator, weights: UserWeights, sizes: Array | None

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Literal, Self
+from typing import Literal
 
 import numpy as np
 from numba import get_num_threads
@@ -126,10 +126,7 @@ class MultiTaskRidge(MultiTaskLinear):
         self.allocation = allocation
         self.noise_seed = noise_seed
 
-    def fit(self, data: TaskData) -> Self:
-        """Train on the data; the result may be published under ``self.privacy``."""
-        self._check_parameters()
-        curator = self._curator(data)
+    def _train(self, data: TaskData, curator: Curator) -> NDArray[np.float64]:
         weights, _ = self.allocation.allocate(data.graph, curator)
         features, labels = data.features, data.labels
         if weights.bounded:
@@ -139,17 +136,11 @@ class MultiTaskRidge(MultiTaskLinear):
         examples = (features, data.feature_row, labels, weights.per_row(pair))
         rows = TaskRows.sort(*examples, weights.user[pair], weights.task[pair], data.tasks)
         if not weights.bounded or self.statistics == "per-task":
-            coef = self._solve_each(curator, weights, rows)
-        else:
-            moment, mass, mass_noise = self._release_common(curator, weights, rows, data)
-            if self.statistics == "shared":
-                coef = self._solve_shared(curator, weights, rows, moment, mass)
-            else:
-                coef = self._solve_shrunk(curator, weights, rows, moment, mass, mass_noise)
-        self.coef_ = coef
-        self.task_ids_ = data.task_ids
-        self.privacy_ = self._report(curator, data)
-        return self
+            return self._solve_each(curator, weights, rows)
+        moment, mass, mass_noise = self._release_common(curator, weights, rows, data)
+        if self.statistics == "shared":
+            return self._solve_shared(curator, weights, rows, moment, mass)
+        return self._solve_shrunk(curator, weights, rows, moment, mass, mass_noise)
 
     def _solve_each(
         self, curator: Curator, weights: UserWeights, rows: TaskRows
