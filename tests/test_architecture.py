@@ -16,7 +16,7 @@ ROOMS = {
     "data": {"data", "privacy.errors", "privacy.checks"},
     "allocation": {"allocation", "data", "privacy"},
     "engine": {"engine"},
-    "tasks": {"tasks", "engine", "allocation", "data", "privacy"},
+    "tasks": {"tasks", "engine", "allocation", "data", "privacy", "version"},
     "studies": {"studies", "recommend", "tasks", "allocation", "data", "privacy"},
     "recommend": {"recommend", "tasks", "engine", "allocation", "data", "privacy", "version"},
     "audit": {"audit", "recommend", "tasks", "allocation", "data", "privacy", "studies.output"},
@@ -28,6 +28,7 @@ ROOMS = {
         "studies",
         "privacy.errors",
         "privacy.budget",
+        "privacy.checkpoint",
         "privacy.ledger",
         "audit",
         "version",
@@ -36,7 +37,7 @@ ROOMS = {
 KERNEL_LIBRARIES = {"numpy", "scipy", "cryptography", "numba", "dp_accounting", "rich"}
 STANDARD = {
     "math", "json", "hashlib", "secrets", "collections", "dataclasses", "typing", "functools", "numbers",
-    "decimal", "contextlib", "datetime", "pathlib", "sqlite3", "warnings",
+    "decimal", "contextlib", "datetime", "pathlib", "sqlite3", "warnings", "types", "os", "stat", "fcntl",
 }  # fmt: skip
 
 

@@ -18,8 +18,10 @@ from typer.testing import CliRunner
 from apportion.cli import app
 from apportion.data import simulate_interactions
 from apportion.data.files import read_columns
+from apportion.privacy.checkpoint import steps_done
 from apportion.privacy.errors import ApportionError, DataError, ParameterError
 from apportion.recommend.files import load
+from apportion.recommend.recommender import Recommender
 from tests.cli.test_commands import apportion
 from tests.recommend.test_files import make_model, texts
 
@@ -348,6 +350,49 @@ def test_an_interrupted_fit_leaves_nothing(here: Path, tmp_path: Path) -> None:
     assert process.returncode == 130
     assert "Traceback" not in errors
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupted_fit_goes_on_from_its_checkpoint(here: Path, tmp_path: Path) -> None:
+    options = [
+        "fit", str(here / "events.parquet"), "--implicit", "--items", "public", "--factors", "4",
+        "--sweeps", "200", "--out", str(tmp_path / "m"), "--checkpoint", str(tmp_path / "going"),
+    ]  # fmt: skip
+    with subprocess.Popen(
+        [sys.executable, "-m", "apportion", *options], stderr=subprocess.PIPE, text=True
+    ) as process:
+        while process.poll() is None and not steps_done(tmp_path / "going"):
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
+    assert "spent before this: epsilon = " in errors
+    assert f"with the checkpoint {tmp_path / 'going'}, goes on" in errors.replace("\n", "")
+    done = steps_done(tmp_path / "going")
+    assert 0 < done < 200
+    output = run(*options)
+    assert f"after sweep {done} of 200" in output
+    assert round(load(tmp_path / "m").privacy.epsilon, 6) == 1.0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m"]
+
+
+def test_a_model_that_was_finished_but_not_saved(here: Path, tmp_path: Path) -> None:
+    options = [
+        "fit", here / "events.parquet", "--implicit", "--items", "public", *QUICK,
+        "--out", tmp_path / "m", "--checkpoint", tmp_path / "going",
+    ]  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Recommender, "save", stop)
+        with pytest.raises(DataError, match="no room"):
+            run(*options)
+    output = run(*options)
+    assert "warning: the training in" in output
+    assert "is finished" in output
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m"]
+
+
+def stop(*_: object) -> None:
+    raise DataError("no room")
 
 
 # --- evaluate ---

@@ -84,13 +84,23 @@ def main() -> None:
         if _settings["debug"]:
             raise
         _say(f"[bold red]error:[/bold red] {_describe(error)}")
+        _say_notes(error)
         sys.exit(1)
+    except SystemExit as stop:
+        _say_notes(stop)
+        raise
 
 
 def _interrupt(number: int, frame: object) -> NoReturn:
     del number, frame
     _say("interrupted; no file is left half-written under its name")
     sys.exit(130)
+
+
+def _say_notes(error: BaseException) -> None:
+    """What was spent, and how to go on."""
+    for note in getattr(error, "__notes__", ()):
+        _say(escape(note))
 
 
 def _say(message: str) -> None:

@@ -1,11 +1,13 @@
 """``apportion fit``: train a recommender privately and save it."""
 
 import math
+import warnings
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from apportion.cli.progress import progress_bar
 from apportion.cli.reading import (
@@ -61,6 +63,13 @@ def fit(
             help="Go on from what apportion plan released; its other options must be the same."
         ),
     ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder from which a run that was interrupted goes on: the same command again. It holds "
+            "a secret key, and is removed at the end."
+        ),
+    ] = None,
     data_set: DataSetName = None,
     user: UserColumn = None,
     item: ItemColumn = None,
@@ -95,8 +104,9 @@ def fit(
     """Train a recommender under user-level differential privacy, and save what may be published.
 
     Shows how the budget will be spent, trains, and shows the privacy report. Nothing that is printed
-    or saved tells more about a user than the report says. Run it once: each run spends its own epsilon.
-    With [bold]--budget[/bold] all runs together keep to one epsilon: what would pass it is refused.
+    or saved tells more about a user than the report says. Run it once: each run spends its own epsilon, but
+    for one that goes on from its checkpoint. With [bold]--budget[/bold] all runs together keep to one
+    epsilon: what would pass it is refused.
 
     [bold]Examples[/bold]
 
@@ -117,6 +127,9 @@ def fit(
       apportion budget create budget.db --epsilon 4 --delta 1e-5
 
       apportion fit ratings.csv --rating-range 1 5 --items items.txt --budget budget.db --out model
+      A long training, which after a crash goes on by the same command and spends nothing twice:
+
+      apportion fit plays.parquet --implicit --items private --out model --checkpoint going
     """
     if not_private and epsilon is not None:
         raise typer.BadParameter("does not go with --epsilon", param_hint="'--not-private'")
@@ -149,6 +162,7 @@ def fit(
     with console.status("starting ..."):
         # Imported here so that `apportion --help` answers at once.
         from apportion.privacy.budget import Budget
+        from apportion.privacy.checkpoint import remove_finished, steps_done
         from apportion.recommend.files import check_target
         from apportion.recommend.preparation import Preparation
 
@@ -165,14 +179,29 @@ def fit(
         interactions = training.read()
         named = training.titles(titles, interactions)
     console.print(planned)
-    with progress_bar(console) as progress:
+    before = 0 if checkpoint is None else steps_done(checkpoint)
+    with (
+        progress_bar(console) as progress,
+        warnings.catch_warnings(record=True, action="always", category=UserWarning) as warned,
+    ):
         task = progress.add_task("training", total=None)
+
+        def show(done: int, total: int) -> None:
+            if done == before > 0:
+                console.print(f"going on after sweep {done} of {total}")
+            progress.update(task, completed=done, total=total)
+
         model.fit(
             interactions,
-            on_sweep=lambda done, total: progress.update(task, completed=done, total=total),
+            on_sweep=show,
             preparation=preparation,
             budget=source,
+            checkpoint=checkpoint,
         )
         model.save(out, named)  # before anything is printed: that can fail, and the budget is spent
+    if checkpoint is not None:
+        remove_finished(checkpoint)
+    for warning in warned:
+        console.print(f"[yellow]warning:[/yellow] {escape(str(warning.message))}")
     console.print(model.privacy)
     console.print(f"saved {out}", highlight=False, soft_wrap=True)

@@ -124,13 +124,22 @@ class Budget:
             )
 
     def reserve(
-        self, what: str, target: PrivacyTarget, cost: Sequence[Record] | None = None
+        self,
+        what: str,
+        target: PrivacyTarget,
+        cost: Sequence[Record] | None = None,
+        token: str | None = None,
     ) -> "Reservation":
-        """Set aside what a training will cost, or refuse it. By default the whole of its target."""
+        """Set aside what a training will cost, or refuse it. By default the whole of its target.
+
+        With a ``token`` that is known already, goes on with that training (``resume``).
+        """
         if math.isinf(target.epsilon):
             raise ParameterError("without privacy (epsilon is infinite) no budget is enough")
         cost = whole_cost(target) if cost is None else tuple(cost)
-        return Reservation(self, self._insert(what, target, cost, ended=False), cost)
+        if token is not None and self._knows(token):
+            return self.resume(token)
+        return Reservation(self, self._insert(what, target, cost, ended=False, token=token), cost)
 
     def set_aside(self, what: str, target: PrivacyTarget) -> None:
         """Count a training that takes place elsewhere, for good.
@@ -174,8 +183,21 @@ class Budget:
         with self._transaction(write=False) as connection:
             return _read_trainings(connection)
 
-    def _insert(self, what: str, target: PrivacyTarget, cost: Sequence[Record], ended: bool) -> str:
-        token = secrets.token_hex(16)
+    def _knows(self, token: str) -> bool:
+        with self._transaction(write=False) as connection:
+            query = "SELECT count(*) FROM trainings WHERE token = ?"
+            (found,) = connection.execute(query, (token,)).fetchone()
+        return bool(found)
+
+    def _insert(
+        self,
+        what: str,
+        target: PrivacyTarget,
+        cost: Sequence[Record],
+        ended: bool,
+        token: str | None = None,
+    ) -> str:
+        token = secrets.token_hex(16) if token is None else token
         now = _now()
         with self._transaction() as connection:
             cap, counted = _read_cap(connection), _read_costs(connection)

@@ -30,3 +30,7 @@ class BudgetFileError(ApportionError):
 
 class ReleaseError(ApportionError):
     """A release was used in a way that would break its guarantee. Nothing was released."""
+
+
+class CheckpointError(ApportionError):
+    """A training cannot go on from its checkpoint as asked. No noise was drawn."""

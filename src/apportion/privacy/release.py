@@ -60,6 +60,8 @@ Array = NDArray[np.float64]
 # Sums on a grid are exact up to so many of its units.
 _EXACT = 2.0**53
 Run = Callable[[Callable[[int], None], Iterable[int]], Iterable[None]]
+# Told the record, the step, the first task and the raw sums before their noise is drawn; may refuse them.
+Witness = Callable[..., None]
 
 
 def packed_width(dimension: int) -> int:
@@ -148,11 +150,13 @@ class Curator:
         target: PrivacyTarget,
         noise: NoiseSource | None = None,
         reservation: Reservation | None = None,
+        witness: Witness | None = None,
     ) -> None:
         self.target = target
         self.noise = NoiseSource() if noise is None else noise
         if reservation is not None and not self.noise.secret:
             raise ParameterError("noise of a fixed seed is NOT PRIVATE: no budget pays for it")
+        self._witness = witness
         self.noise.claim()
         self._reservation = reservation
         self.ledger = Ledger(target, None if reservation is None else reservation.commit)
@@ -161,6 +165,9 @@ class Curator:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.settle()
+
+    def settle(self) -> None:
         """The training ends, well or not: what it reserved of a budget and did not use is given back."""
         if self._reservation is not None:
             self._reservation.settle()
@@ -213,7 +220,7 @@ class Curator:
             for part, portion in zip(parts, portions, strict=True)
         ]
         self.ledger.append(*records)
-        return OpenRelease(self.noise, parts, records, tasks)
+        return OpenRelease(self.noise, parts, records, tasks, self._witness)
 
     def sums(
         self, name: str, sums: Array, bound: UserBound, mu: float, what: str = "sum over users"
@@ -274,6 +281,8 @@ class Curator:
             # one grid unit of it.
             deviation = math.hypot(record.noise_scale, 3 * record.grid) * (1 + 1e-9)
             threshold = 1.0 - deviation * float(ndtri(lone)) + record.grid
+        if self._witness is not None:
+            self._witness(record, 0, 0, counts, ids)
         column = counts[:, None]
         noisy = _add_noise(self.noise, map, part.scales(record), record, 0, 0, column)[:, 0]
         chosen = np.flatnonzero((noisy > threshold) & (counts > 0))
@@ -290,9 +299,15 @@ class OpenRelease:
     """
 
     def __init__(
-        self, noise: NoiseSource, parts: Sequence[Part], records: Sequence[Record], tasks: int
+        self,
+        noise: NoiseSource,
+        parts: Sequence[Part],
+        records: Sequence[Record],
+        tasks: int,
+        witness: Witness | None = None,
     ) -> None:
         self._noise = noise
+        self._witness = witness
         self._parts = parts
         self._scales = [part.scales(record) for part, record in zip(parts, records, strict=True)]
         self._fed = np.zeros(tasks, dtype=bool)
@@ -334,6 +349,9 @@ class OpenRelease:
         if not all(_all_finite(block) for block in sums):
             raise ReleaseError("the sums hold NaN or infinity: clip and check the data first")
         self._fed[first_task:stop] = True
+        if self._witness is not None:
+            for record, block in zip(self.records, sums, strict=True):
+                self._witness(record, self._step, first_task, block)
         return tuple(
             _add_noise(self._noise, self.run, scales, record, self._step, first_task, block)
             for scales, record, block in zip(self._scales, self.records, sums, strict=True)

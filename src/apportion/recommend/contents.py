@@ -143,6 +143,18 @@ def unpack(folder: Path, contents: Mapping[str, bytes]) -> ItemModel:
     )
 
 
+def to_bytes(model: ItemModel) -> bytes:
+    """All files of a model as one."""
+    files = {name: np.frombuffer(content, np.uint8) for name, content in pack(model).items()}
+    return safetensors.numpy.save(files)
+
+
+def from_bytes(folder: Path, content: bytes) -> ItemModel:
+    """The inverse of ``to_bytes``; ``folder`` is where it was, for errors."""
+    files = safetensors.numpy.load(content)
+    return unpack(folder, {name: files[name].tobytes() for name in FILES})
+
+
 def _json(path: Path, content: bytes) -> dict[str, Any]:
     try:
         values = json.loads(content.decode())

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +13,9 @@ from apportion.data import Interactions
 from apportion.data.ids import match_ids
 from apportion.privacy import Budget, Curator, UserWeights
 from apportion.privacy.budget import part_of_cost, whole_cost
+from apportion.privacy.checkpoint import Checkpoint
 from apportion.privacy.errors import ParameterError
+from apportion.recommend.contents import from_bytes, to_bytes
 from apportion.recommend.intercepts import release_intercepts
 from apportion.recommend.item_step import ItemStep
 from apportion.recommend.parameters import Parameters
@@ -27,7 +30,13 @@ from apportion.recommend.planner import (
 )
 from apportion.recommend.preparation import Preparation, release_mean, release_users
 from apportion.recommend.recommender import ItemModel, Recommender, UserStep
-from apportion.tasks.base import make_curator, make_report
+from apportion.tasks.base import (
+    array_from_bytes,
+    array_to_bytes,
+    make_report,
+    open_checkpoint,
+    open_curator,
+)
 from apportion.tasks.shared import release_weight_sums
 
 Array = NDArray[np.float64]
@@ -111,26 +120,45 @@ class MatrixFactorization(Parameters, Recommender):
         on_sweep: Callable[[int, int], object] | None = None,
         preparation: Preparation | None = None,
         budget: Budget | None = None,
+        checkpoint: str | Path | None = None,
     ) -> Self:
         """Train; the items may be published under ``self.privacy``.
 
-        ``on_sweep`` is told, after each sweep, how many are done and how many there are. With a
-        ``preparation`` the training goes on from it, and pays for it, instead of making its own. (A second
-        training from the same one spends the rest of the budget a second time.) With a ``budget`` the
-        training is paid from it, or refused before anything is released; a preparation that was paid from
-        the same budget is not paid again.
+        Args:
+            data: the interactions.
+            on_sweep: is told, after each sweep, how many are done and how many there are; also at once,
+                if it goes on from a checkpoint after some.
+            preparation: goes on from it, and pays for it, instead of making its own. (A second training
+                from the same one spends the rest of the budget a second time.)
+            budget: pays for the training, or refuses it before anything is released. A preparation that
+                was paid from the same budget is not paid again.
+            checkpoint: a folder. A training that was killed is gone on with, after its last finished
+                sweep, by the same call: the model is the same to the bit, and nothing is spent twice. It
+                is refused (``CheckpointError``) if anything that could change a sum is another than it
+                was. Until it is finished the folder holds the key of the noise, for its owner alone.
         """
         self._check_parameters()
         self._check_data(data)
-        paid, cost = False, None
+        paid, cost, prepared = False, None, None
+        if preparation is not None:
+            prepared = preparation.to_json()
         if budget is not None and preparation is not None:
             if not preparation.secret_noise:
                 raise ParameterError("the plan was made with a noise_seed: no budget pays for it")
             paid = budget.holds(preparation.paid, preparation.ledger)
             cost = whole_cost(self._target, preparation.ledger) if paid else None
         what = type(self).__name__
-        with make_curator(self._target, self.noise_seed, budget, what, cost) as curator:
-            self._train(data, on_sweep, preparation, paid, curator)
+        with (
+            open_checkpoint(checkpoint, self, _seen(data), preparation=prepared) as saved,
+            open_curator(self._target, self.noise_seed, saved, budget, what, cost) as curator,
+        ):
+            if saved is not None and saved.finished:
+                vars(self).pop("forecasts_", None)
+                self.released_ = from_bytes(saved.folder, saved.values)
+            else:
+                self._train(data, on_sweep, preparation, paid, curator, saved)
+                if saved is not None:
+                    saved.finish(to_bytes(self.released_), curator.ledger)
         return self
 
     def _train(
@@ -140,6 +168,7 @@ class MatrixFactorization(Parameters, Recommender):
         preparation: Preparation | None,
         paid: bool,
         curator: Curator,
+        saved: Checkpoint | None,
     ) -> None:
         given, allocation, catalogue = data, self._allocation, self._catalogue
         if preparation is None:
@@ -183,9 +212,16 @@ class MatrixFactorization(Parameters, Recommender):
         item_step = ItemStep(
             settings, plan, curator, weights, labels, data, ridge, scale, scale * counts, users
         )
-        items = self._first_items(data.items, choice.factors)
-        for sweep in range(1, settings.sweeps + 1):
+        items, done = self._first_items(data.items, choice.factors), 0
+        if saved is not None and saved.done:
+            items, done = array_from_bytes(saved.values), saved.done
+            saved.restore(curator.ledger)
+            if on_sweep is not None:
+                on_sweep(done, settings.sweeps)
+        for sweep in range(done + 1, settings.sweeps + 1):
             items = item_step(sweep, user_step.vectors(start, item, labels, items), items)
+            if saved is not None:
+                saved.save(sweep, array_to_bytes(items), curator.ledger)
             if on_sweep is not None:
                 on_sweep(sweep, settings.sweeps)
         public = {
@@ -223,9 +259,9 @@ class MatrixFactorization(Parameters, Recommender):
         share = math.fsum(
             release.share for release in self._plan(None).releases if release.name != "training"
         )
-        target = self._target
+        target, what = self._target, "preparation"
         cost = part_of_cost(target, share)
-        with make_curator(target, self.noise_seed, budget, "preparation", cost) as curator:
+        with open_curator(target, self.noise_seed, None, budget, what, cost) as curator:
             prepared = self._prepare(data, curator)[0]
         return replace(prepared, paid=curator.token)
 
@@ -367,6 +403,12 @@ class MatrixFactorization(Parameters, Recommender):
         private = math.isfinite(self.epsilon)
         bound = float(self.feature_bound) if private else 1.0
         return rng.normal(0.0, 1 / (bound * math.sqrt(factors)), (items, factors))
+
+
+def _seen(data: Interactions) -> list[Any]:
+    """All of the data that a training sees."""
+    public = [data.rating_range, data.events, data.catalogue_is_public, data.catalogue_from_data]
+    return [data.by_user, data.user_key, data.item_ids, *public]
 
 
 def _labels(

@@ -1,10 +1,14 @@
 """What the estimators share: parameters as in scikit-learn, and the start and end of a private fit."""
 
 import inspect
+import io
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
 from typing import Any, Self
+from warnings import warn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +18,7 @@ from apportion.allocation.counts import Counts
 from apportion.data import TaskData
 from apportion.data.ids import Integers, find_ids, read_ids
 from apportion.data.tasks import read_matrix
+from apportion.engine.machine import arithmetic
 from apportion.privacy import (
     Budget,
     Curator,
@@ -22,7 +27,10 @@ from apportion.privacy import (
     PrivacyTarget,
     Record,
 )
+from apportion.privacy.budget import Reservation
+from apportion.privacy.checkpoint import Checkpoint
 from apportion.privacy.errors import DataError, NotFittedError, ParameterError
+from apportion.version import __version__
 
 # A delta above this is not a guarantee that anybody should rely on.
 LARGE_DELTA = 1e-3
@@ -61,28 +69,110 @@ class Estimator:
         return f"{type(self).__name__}({inside})"
 
 
-def make_curator(
+def open_checkpoint(
+    folder: str | Path | None, model: Estimator, private: Any, **public: Any
+) -> AbstractContextManager[Checkpoint | None]:
+    """The checkpoint in a folder, if one is asked for, of training this model on this private data.
+
+    What is public besides the model's parameters comes by name.
+    """
+    if folder is None:
+        return nullcontext()
+    parameters = model.get_params()
+    if parameters["noise_seed"] is not None:
+        raise ParameterError("checkpoint keeps a secret key, so it does not go with noise_seed")
+    saved = Checkpoint(
+        folder,
+        public={"kind of model": type(model).__name__, **parameters, **public},
+        setting={"version of apportion": __version__, **arithmetic()},
+        private=private,
+    )
+    if saved.finished:
+        warn(
+            f"the training in {folder} is finished: this is its result, and nothing was spent. Whether "
+            "the data is the same cannot be told any more; for a new training remove the folder",
+            stacklevel=3,
+        )
+    return saved
+
+
+@contextmanager
+def open_curator(
     target: PrivacyTarget,
     noise_seed: int | None,
+    checkpoint: Checkpoint | None = None,
     budget: Budget | None = None,
     what: str = "training",
     cost: Sequence[Record] | None = None,
-) -> Curator:
-    """With secret noise, or with that of a fixed seed; paid from a budget, if one is given.
+) -> Iterator[Curator]:
+    """With the noise of a checkpoint, of a fixed seed, or new; paid from a budget, if one is given.
 
-    The budget reserves ``cost``, by default the whole target, before anything can be released.
+    The budget reserves ``cost``, by default the whole target, before anything can be released, and gets
+    back what was not used; unless the training may still be gone on with. An error is told what was spent.
     """
-    noise = None if noise_seed is None else NoiseSource.from_seed(noise_seed)
-    if budget is None:
-        return Curator(target, noise)
+    reservation = None
+    if budget is not None:
+        reservation = _reserve(budget, target, noise_seed, checkpoint, what, cost)
+    if checkpoint is not None and not checkpoint.finished:
+        curator = Curator(target, checkpoint.noise(), reservation, checkpoint.witness)
+    else:
+        noise = None if noise_seed is None else NoiseSource.from_seed(noise_seed)
+        curator = Curator(target, noise, reservation)
+    try:
+        yield curator
+        curator.settle()
+    except BaseException as error:
+        if checkpoint is None:
+            curator.settle()
+        if curator.noise.secret and math.isfinite(target.epsilon):
+            # For samples of users, epsilon takes long to compute: it is at most the target's.
+            sampled = any(record.sampling_rate < 1 for record in curator.ledger)
+            spent = target.epsilon if sampled else curator.ledger.epsilon(target.delta)
+            error.add_note(
+                f"spent before this: epsilon = {spent:.4g} at delta = {target.delta:g} "
+                f"(releases: {len(curator.ledger)})"
+            )
+        if checkpoint is not None and not isinstance(error, Exception):  # interrupted
+            error.add_note(
+                f"the same again, with the checkpoint {checkpoint.folder}, goes on from where it was "
+                "and spends nothing twice"
+            )
+        raise
+
+
+def _reserve(
+    budget: Budget,
+    target: PrivacyTarget,
+    noise_seed: int | None,
+    checkpoint: Checkpoint | None,
+    what: str,
+    cost: Sequence[Record] | None,
+) -> Reservation | None:
     if not isinstance(budget, Budget):
         raise ParameterError(f"budget must be a Budget, got a {type(budget).__name__}")
-    if noise is not None:
+    if noise_seed is not None:
         raise ParameterError(
             "a training with a noise_seed is NOT PRIVATE, so no budget pays for it: "
             "leave out noise_seed, or budget"
         )
-    return Curator(target, reservation=budget.reserve(what, target, cost))
+    if checkpoint is None:
+        return budget.reserve(what, target, cost)
+    if checkpoint.finished:  # and paid for; it may have been killed before it gave back the rest
+        Reservation(budget, checkpoint.training, ()).settle()
+        return None
+    return budget.reserve(what, target, cost, token=checkpoint.training)
+
+
+def array_to_bytes(array: NDArray[Any]) -> bytes:
+    """An array for a checkpoint."""
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    return buffer.getvalue()
+
+
+def array_from_bytes(content: bytes) -> NDArray[Any]:
+    """The inverse of ``array_to_bytes``: also the order in memory is the same."""
+    return np.asarray(np.load(io.BytesIO(content), allow_pickle=False))
 
 
 def make_report(
@@ -123,16 +213,32 @@ class MultiTaskLinear(Estimator):
     task_ids_: NDArray[Any]
     privacy_: PrivacyReport
 
-    def fit(self, data: TaskData, budget: Budget | None = None) -> Self:
+    def fit(
+        self,
+        data: TaskData,
+        budget: Budget | None = None,
+        checkpoint: str | Path | None = None,
+    ) -> Self:
         """Train on the data; the result may be published under ``self.privacy``.
 
-        With a ``budget`` the training is paid from it, or refused before anything is released.
+        With a ``budget`` the training is paid from it, or refused before anything is released. With a
+        ``checkpoint``, a folder, a training that was killed is gone on with by the same call: the result is
+        the same to the bit, and nothing is spent twice. All sums are computed again.
         """
         self._check_parameters()
-        target = self._target(data)
+        target, what = self._target(data), type(self).__name__
         cost = None if budget is None else self._cost(target)
-        with make_curator(target, self.noise_seed, budget, type(self).__name__, cost) as curator:
-            self.coef_ = self._train(data, curator)
+        with (
+            open_checkpoint(checkpoint, self, _seen(data)) as saved,
+            open_curator(target, self.noise_seed, saved, budget, what, cost) as curator,
+        ):
+            if saved is not None and saved.finished:
+                saved.restore(curator.ledger)
+                self.coef_ = array_from_bytes(saved.values)
+            else:
+                self.coef_ = self._train(data, curator)
+                if saved is not None:
+                    saved.finish(array_to_bytes(self.coef_), curator.ledger)
         self.task_ids_ = data.task_ids
         self.privacy_ = self._report(curator, data)
         return self
@@ -224,3 +330,9 @@ class MultiTaskLinear(Estimator):
     def _check_fitted(self) -> None:
         if not hasattr(self, "coef_"):
             raise NotFittedError(f"this {type(self).__name__} is not trained yet: call fit first")
+
+
+def _seen(data: TaskData) -> list[Any]:
+    """All of the data that a training sees."""
+    rows = [data.user, data.task, data.features, data.feature_row, data.labels]
+    return [*rows, data.user_key, data.task_ids, data.catalogue_from_data]

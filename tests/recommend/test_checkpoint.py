@@ -1,0 +1,251 @@
+"""A training that is killed and gone on with: the same model, the same ledger, nothing spent twice."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import apportion as ap
+from apportion.engine.machine import arithmetic
+from apportion.privacy.errors import CheckpointError, ParameterError
+from apportion.recommend import factorization
+from apportion.recommend.item_step import ItemStep
+from apportion.tasks import base
+from tests.recommend import killed
+
+MODELS = tuple(killed.MODELS)
+
+
+def play(folder: Path, games: list[list[Any]]) -> dict[str, dict[str, int]]:
+    """How often processes were killed, and so on; see ``killed.main``."""
+    root = Path(__file__).parents[2]
+    path = os.pathsep.join(str(place) for place in (Path(ap.__file__).parents[1], root))
+    result = subprocess.run(
+        [sys.executable, killed.__file__, str(folder), json.dumps(games)],
+        env={**os.environ, "PYTHONPATH": path, "NUMBA_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stderr
+    ends: dict[str, dict[str, int]] = json.loads(result.stdout)
+    return ends
+
+
+# --- kill -9 ---
+
+
+def test_kills_disks_that_are_full_and_two_at_once(tmp_path: Path) -> None:
+    games: list[list[Any]] = [["again_and_again", model, 1, 3] for model in MODELS]
+    games += [["each_operation", "ratings", 17], ["full_disk", 23], ["two_at_once", 1]]
+    ends = play(tmp_path, [*games, ["files_too_large"]])
+    kills = sum(count[killed.KILLED] for count in ends.values())
+    assert kills >= 15, ends
+    assert ends["full_disk"][killed.REFUSED] >= 2, ends
+    assert ends["files_too_large"][killed.REFUSED] == 2, ends
+
+
+@pytest.mark.slow
+def test_hundreds_of_kills(tmp_path: Path) -> None:
+    games: list[list[Any]] = [["each_operation", model, 1] for model in MODELS]
+    games += [["again_and_again", MODELS[seed % 6], seed, 8] for seed in range(36)]
+    ends = play(tmp_path, [*games, ["full_disk", 1], ["two_at_once", 20]])
+    assert sum(count[killed.KILLED] for count in ends.values()) >= 600, ends
+
+
+# --- going on, in one process ---
+
+
+class Crash(BaseException):
+    """Like a kill, for this process to survive."""
+
+
+@pytest.fixture(scope="module")
+def data() -> ap.Interactions:
+    return killed.data()
+
+
+def model(**parameters: Any) -> ap.MatrixFactorization:
+    fixed = {"factors": 3, "sweeps": 3, "intercept_share": 0.2, "epsilon": 5.0}
+    return ap.MatrixFactorization(**{**fixed, **parameters})
+
+
+def crash(folder: Path, data: ap.Interactions, sweep: int = 2, **parameters: Any) -> Path:
+    """A training that was stopped after this sweep."""
+
+    def stop(done: int, total: int) -> None:
+        if done == sweep:
+            raise Crash
+
+    with pytest.raises(Crash):
+        model(**parameters).fit(data, stop, checkpoint=folder)
+    return folder
+
+
+def test_finished_sweeps_are_not_repeated(
+    tmp_path: Path, data: ap.Interactions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crash(tmp_path / "c", data)
+    ran, call = [], ItemStep.__call__
+
+    def watched(self: ItemStep, sweep: int, *arguments: Any) -> Any:
+        ran.append(sweep)
+        return call(self, sweep, *arguments)
+
+    monkeypatch.setattr(ItemStep, "__call__", watched)
+    told: list[tuple[int, int]] = []
+    went_on = model().fit(data, lambda *sweeps: told.append(sweeps), checkpoint=tmp_path / "c")
+    assert ran == [3]
+    assert told == [(2, 3), (3, 3)]
+    assert round(went_on.privacy.epsilon, 6) == 5.0
+    assert went_on.privacy.private
+
+
+def test_going_on_from_a_preparation(tmp_path: Path, data: ap.Interactions) -> None:
+    preparation = model().prepare(data)
+    for _ in range(2):
+        with pytest.raises(Crash):
+            model().fit(data, raise_crash, preparation, tmp_path / "c")
+    other = replace(preparation, users=preparation.users + 1)
+    with pytest.raises(CheckpointError, match="another preparation"):
+        model().fit(data, None, other, tmp_path / "c")
+    with pytest.raises(CheckpointError, match="another preparation"):
+        model().fit(data, checkpoint=tmp_path / "c")
+    model().fit(data, None, preparation, tmp_path / "c")
+
+
+def raise_crash(done: int, total: int) -> None:
+    raise Crash
+
+
+def changed(data: ap.Interactions) -> ap.Interactions:
+    """One user rates one item otherwise."""
+    other = data.take(np.ones(len(data.by_user.other), dtype=bool))
+    rating = np.array(data.by_user.rating)
+    rating[7] = 6 - rating[7] if rating[7] != 3 else 4
+    other.by_user = replace(other.by_user, rating=rating)
+    return other
+
+
+def test_other_data_is_refused_before_noise(
+    tmp_path: Path, data: ap.Interactions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crash(tmp_path / "c", data)
+    monkeypatch.setattr(factorization, "open_curator", None)  # without which there is no noise
+    with pytest.raises(CheckpointError, match="other data"):
+        model().fit(changed(data), checkpoint=tmp_path / "c")
+    with pytest.raises(CheckpointError, match="other data"):
+        model().fit(data.take(np.arange(len(data.by_user.other)) > 0), checkpoint=tmp_path / "c")
+
+
+def test_sums_that_differ_are_refused_whatever_the_reason(
+    tmp_path: Path, data: ap.Interactions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if fingerprints were blind, and sweep 1 had been released with other data."""
+    crash(tmp_path / "c", data, sweep=1)
+    monkeypatch.setattr(factorization, "_seen", lambda data: None)
+    crash(tmp_path / "d", data, sweep=1)
+    with pytest.raises(CheckpointError, match=r"'intercepts' was computed otherwise"):
+        model().fit(changed(data), checkpoint=tmp_path / "d")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("epsilon", 6.0),
+        ("delta", 1e-6),
+        ("factors", 4),
+        ("sweeps", 4),
+        ("seed", 1),
+        ("allocation", ap.TailSampling(3)),
+        ("catalogue", ap.MostFrequent(0.5)),
+        ("regularization", 0.06),
+    ],
+)
+def test_other_parameters_are_refused(
+    tmp_path: Path, data: ap.Interactions, name: str, value: Any
+) -> None:
+    crash(tmp_path / "c", data, sweep=1)
+    with pytest.raises(CheckpointError, match=f"another {name}"):
+        model(**{name: value}).fit(data, checkpoint=tmp_path / "c")
+
+
+def test_another_version_is_refused(
+    tmp_path: Path, data: ap.Interactions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crash(tmp_path / "c", data)
+    monkeypatch.setattr(base, "__version__", "99")
+    with pytest.raises(CheckpointError, match=r"another version of apportion: .*, not 99"):
+        model().fit(data, checkpoint=tmp_path / "c")
+    monkeypatch.undo()
+    other = {**arithmetic(), "numpy": "1.0"}
+    monkeypatch.setattr(base, "arithmetic", lambda: other)
+    with pytest.raises(CheckpointError, match=r"another numpy: .*, not 1\.0"):
+        model().fit(data, checkpoint=tmp_path / "c")
+
+
+def test_a_finished_training_gives_its_model_again(tmp_path: Path, data: ap.Interactions) -> None:
+    first = model(factors="auto").fit(data, checkpoint=tmp_path / "c")
+    with pytest.warns(UserWarning, match="is finished") as warned:
+        again = model(factors="auto").fit(data, checkpoint=tmp_path / "c")
+    assert warned[0].filename == __file__
+    for name, trained in (("first", first), ("again", again)):
+        trained.save(tmp_path / name)
+    files = [
+        {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}
+        for name in ("first", "again")
+    ]
+    assert files[0] == files[1]
+
+
+def test_no_fixed_noise(tmp_path: Path, data: ap.Interactions) -> None:
+    with pytest.raises(ParameterError, match="noise_seed"):
+        model(noise_seed=1).fit(data, checkpoint=tmp_path / "c")
+    assert not (tmp_path / "c").exists()
+
+
+def test_without_privacy_it_stays_not_private(tmp_path: Path, data: ap.Interactions) -> None:
+    crash(tmp_path / "c", data, epsilon=math.inf)
+    went_on = model(epsilon=math.inf).fit(data, checkpoint=tmp_path / "c")
+    assert not went_on.privacy.private
+    np.testing.assert_array_equal(went_on.items, model(epsilon=math.inf).fit(data).items)
+
+
+# --- what an error is told ---
+
+
+def notes(data: ap.Interactions, **fit: Any) -> list[str]:
+    def interrupt(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        model(**fit.pop("model", {})).fit(data, interrupt, **fit)
+    return getattr(caught.value, "__notes__", [])
+
+
+def test_an_interrupted_training_says_what_was_spent(data: ap.Interactions) -> None:
+    [spent] = notes(data)
+    assert spent.startswith("spent before this: epsilon = 3.")
+    assert "delta = 1e-05 (releases: 6)" in spent
+    assert notes(data, model={"epsilon": math.inf}) == []
+    assert notes(data, model={"noise_seed": 1}) == []
+
+
+def test_an_interrupted_training_says_how_to_go_on(tmp_path: Path, data: ap.Interactions) -> None:
+    spent, how = notes(data, checkpoint=tmp_path / "c")
+    assert "spent before this" in spent
+    assert f"checkpoint {tmp_path / 'c'}, goes on" in how
+
+
+def test_a_failed_training_says_what_was_spent() -> None:
+    lonely = ap.Interactions(["ann"], ["x"], [5], rating_range=(1, 5))
+    with pytest.raises(ap.DataError, match="no item has enough users") as caught:
+        model(catalogue="private").fit(lonely)
+    [spent] = caught.value.__notes__
+    assert "spent before this: epsilon = " in spent
