@@ -12,6 +12,7 @@ import pytest
 
 from apportion.privacy import Curator, Ledger, NoiseSource, PrivacyTarget, Record, UserBound
 from apportion.privacy.checkpoint import Checkpoint, remove_finished, steps_done
+from apportion.privacy.discrete import Scales
 from apportion.privacy.errors import CheckpointError, ParameterError
 from apportion.privacy.fingerprint import fingerprint
 
@@ -130,18 +131,22 @@ def given(folder: Path) -> dict[str, Any]:
 
 # --- going on ---
 
+SCALES = Scales.of(np.full(2, 1e12))
+
 
 def test_it_goes_on(tmp_path: Path) -> None:
     with opened(tmp_path / "c") as checkpoint:
         assert (checkpoint.done, checkpoint.values, checkpoint.finished) == (0, b"", False)
         training = checkpoint.training
-        noise = checkpoint.noise().standard_normal("x", 0, 0, 2, 2)
+        noise = checkpoint.noise().discrete_gaussian("x", 0, 0, 2, SCALES)
     begun(tmp_path / "c")
     assert steps_done(tmp_path / "c") == 1
     with opened(tmp_path / "c") as checkpoint:
         assert (checkpoint.done, checkpoint.values) == (1, b"values\nof a step")
         assert checkpoint.training == training
-        np.testing.assert_array_equal(checkpoint.noise().standard_normal("x", 0, 0, 2, 2), noise)
+        np.testing.assert_array_equal(
+            checkpoint.noise().discrete_gaussian("x", 0, 0, 2, SCALES), noise
+        )
         ledger = Ledger(TARGET)
         checkpoint.restore(ledger)
         assert list(ledger) == [RECORD]
