@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import apportion as ap
-from apportion.data.ids import id_keys, match_ids, number_ids, read_ids
+from apportion.data.ids import id_keys, match_ids, number_ids, read_column, read_ids
+from apportion.engine import threads
 
 
 @pytest.mark.parametrize(
@@ -89,3 +90,80 @@ def test_matching_ids() -> None:
     catalogue = read_ids("item", ["b", "a"])
     assert match_ids(read_ids("item", ["a", "x", "b"]), catalogue).tolist() == [1, -1, 0]
     assert match_ids(np.zeros(0, dtype=object), catalogue).tolist() == []
+
+
+# Numbering
+
+
+def check_numbering(values: Any) -> None:
+    """Against the plainest way: sorted distinct ids, and where each row's is among them."""
+    rows = values.to_list() if isinstance(values, pl.Series) else list(values)
+    distinct, codes = number_ids(read_column("user", values))
+    expected = sorted(set(rows))
+    assert distinct.tolist() == expected
+    assert codes.tolist() == [expected.index(row) for row in rows]
+
+
+@pytest.fixture
+def three_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "_ROWS", 1)
+    monkeypatch.setattr(threads, "get_num_threads", lambda: 3)
+
+
+@pytest.mark.parametrize(
+    "dtype", [np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64, np.dtype(">i8")]
+)
+@pytest.mark.usefixtures("three_blocks")
+def test_numbers_of_any_size_and_range(dtype: Any) -> None:
+    info, rng = np.iinfo(dtype), np.random.default_rng(0)
+    native = np.dtype(dtype).newbyteorder("=")
+    ids = rng.integers(info.min, info.max, size=20, dtype=native)
+    ids[:4] = info.min, info.max, info.min + 1, info.max - 1
+    values = rng.permutation(np.repeat(ids, 3)).astype(dtype)
+    check_numbering(values)
+    check_numbering(values[::2])
+    assert number_ids(values)[0].dtype.newbyteorder("=") == native
+
+
+@pytest.mark.parametrize("low", [-(2**63), -5, 0, 2**63 - 9, 2**63 - 2, 2**64 - 9])
+@pytest.mark.usefixtures("three_blocks")
+def test_close_numbers_anywhere(low: int) -> None:
+    kind = np.int64 if low + 8 < 2**63 else np.uint64
+    check_numbering(np.array([low + step for step in (7, 0, 3, 3, 8, 0)], dtype=kind))
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=30))
+def test_any_numbers(values: list[int]) -> None:
+    check_numbering(np.array(values + values[:3], dtype=np.int64))
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8")), min_size=1, max_size=20), st.data())
+def test_any_columns_of_strings(values: list[str], data: st.DataObject) -> None:
+    rows = data.draw(st.lists(st.sampled_from(values), min_size=1, max_size=30))
+    text = pl.Series(rows, dtype=pl.String)
+    check_numbering(text)
+    check_numbering(pl.concat([text, text]))  # in two chunks
+    check_numbering(text.cast(pl.Binary))
+    assert number_ids(read_column("user", text.cast(pl.Categorical)))[0].tolist() == sorted({*rows})
+
+
+@pytest.mark.usefixtures("three_blocks")
+def test_strings_with_the_same_hash_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = pl.Series(["b", "a", "cc", "b", "a", "a"])
+    monkeypatch.setattr(pl.Series, "hash", lambda self: self.str.len_bytes().cast(pl.UInt64))
+    check_numbering(values)
+    check_numbering(values.to_numpy())
+    check_numbering(values[::-1])
+
+
+def test_numbers_that_begin_in_the_same_slot_stay_apart() -> None:
+    # Multiples of 2^32 times the multiplier's inverse end in the first slot of every table.
+    inverse = pow(0x9E3779B97F4A7C15, -1, 2**64)
+    check_numbering(np.array([k * inverse % 2**64 for k in range(50)] * 2, dtype=np.uint64))
+
+
+@pytest.mark.parametrize("kind", [pl.String, pl.Binary, pl.Categorical])
+def test_gaps_in_columns_of_strings_are_refused(kind: Any) -> None:
+    values = pl.Series(["a", "b", None, "a"]).cast(kind)
+    with pytest.raises(ap.DataError, match="user: row 2 is missing, or not a string"):
+        read_column("user", values)

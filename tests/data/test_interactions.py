@@ -103,6 +103,54 @@ def test_both_orientations_agree_with_a_dense_table(
             assert (np.diff(side.other[start:end]) > 0).all()  # sorted, each once
 
 
+@pytest.mark.parametrize("ids", ["dense", "sparse", "strings"])
+@pytest.mark.parametrize("explicit", [True, False])
+def test_files_read_to_the_bits_of_a_plain_reference(
+    tmp_path: Path, ids: str, explicit: bool
+) -> None:
+    rng = np.random.default_rng(3)
+    user, item = rng.integers(900, size=200_000), rng.integers(400, size=200_000)
+    if ids == "sparse":
+        user = user * 10**15 - 7
+    rating = rng.random(len(user)).astype(np.float32)
+    frame = pl.DataFrame({"user": user, "item": item, "rating": rating})
+    if ids == "strings":
+        frame = frame.with_columns(pl.col("user", "item").cast(pl.String))
+    frame.write_parquet(tmp_path / "rows.parquet", row_group_size=30_000)
+    column = "rating" if explicit else None
+    data = Interactions.from_path(tmp_path / "rows.parquet", rating=column, items="public")
+
+    users, user_code = np.unique(frame["user"].to_list(), return_inverse=True)
+    items, item_code = np.unique(frame["item"].to_list(), return_inverse=True)
+    order = np.lexsort((item_code, user_code))
+    pair = user_code[order] * len(items) + item_code[order]
+    distinct, first, count = np.unique(pair, return_index=True, return_counts=True)
+    mean = np.add.reduceat(rating[order].astype(np.float64), first) / count
+    assert len(first) < len(user)
+    assert data.user_ids.tolist() == users.tolist()
+    assert data.item_ids.tolist() == items.tolist()
+    turned = np.lexsort((distinct // len(items), distinct % len(items)))
+    for side, group, other, rows in (
+        (data.by_user, distinct // len(items), distinct % len(items), slice(None)),
+        (data.by_item, distinct % len(items), distinct // len(items), turned),
+    ):
+        np.testing.assert_array_equal(
+            side.start, np.searchsorted(group[rows], np.arange(len(side.start)))
+        )
+        np.testing.assert_array_equal(side.other, other[rows])
+        assert side.other.dtype == np.int32
+        if explicit:
+            np.testing.assert_array_equal(side.rating, mean.astype(np.float32)[rows])
+        else:
+            assert side.rating is None
+
+
+def test_equal_items_of_two_users_are_not_merged() -> None:
+    data = Interactions([0, 1, 2, 4], [1, 1, 1, 1], [1.0, 2.0, 3.0, 4.0], items=3)
+    np.testing.assert_array_equal(data.by_user.start, [0, 1, 2, 3, 4])
+    np.testing.assert_array_equal(data.by_user.rating, [1.0, 2.0, 3.0, 4.0])
+
+
 def test_repeated_ratings_are_averaged() -> None:
     data = made(user=["ann"] * 4, item=[10, 20, 10, 10])
     np.testing.assert_array_equal(data.by_user.other, [0, 1])
@@ -337,6 +385,10 @@ def test_seeds_may_be_large() -> None:
         ({"rating": [1.0, np.nan, 2.0, 3.0]}, "rating: row 1 is missing or not finite"),
         ({"rating": [1.0, 2.0, None, 3.0]}, "rating: row 2 is missing or not finite"),
         ({"rating": np.array([1.0, 1e300, 1.0, 1.0])}, "rating: row 1 is missing or not finite"),
+        ({"rating": [1.0, -np.inf, 2.0, 3.0]}, "rating: row 1 is missing or not finite"),
+        ({"rating": [1.0, np.inf, 2.0, 3.0]}, "rating: row 1 is missing or not finite"),
+        ({"rating": [2, 2, 0, 2], "rating_range": (1, 4)}, "rating: row 2 is outside 1 to 4"),
+        ({"rating": [2, 5, 2, 2], "rating_range": (1, 4)}, "rating: row 1 is outside 1 to 4"),
         ({"rating": ["good", "bad", "good", "bad"]}, "rating must hold numbers only"),
         ({"rating": [1.0, 2.0]}, "rating must have one number for each of 4 rows"),
         ({"rating": [[1.0]] * 4}, "rating must have one number for each of 4 rows"),

@@ -156,7 +156,7 @@ class Source:
             if frame[item].dtype.is_numeric():
                 like = catalogue.to_numpy()
             else:
-                catalogue = ids_like(catalogue, frame[item].to_numpy(), items)
+                catalogue = ids_like(catalogue, frame[item].head(1).to_numpy(), items)
         if like is not None:
             frame = frame.with_columns(ids_like(frame[item], like, self.path))
             if catalogue is None:  # the model's items, and those of the file that it does not know

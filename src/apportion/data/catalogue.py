@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
-from apportion.data.ids import Integers, find_ids, number_ids, read_ids
+from apportion.data.ids import Ids, Integers, find_ids, is_text, number_ids, read_ids
 from apportion.privacy.checks import whole
 from apportion.privacy.errors import DataError, ParameterError
 
@@ -14,9 +15,7 @@ from apportion.privacy.errors import DataError, ParameterError
 Catalogue = int | Sequence[Any] | NDArray[Any] | Literal["public"] | None
 
 
-def read_catalogue(
-    member: str, catalogue: Catalogue, values: NDArray[Any]
-) -> tuple[NDArray[Any], Integers]:
+def read_catalogue(member: str, catalogue: Catalogue, values: Ids) -> tuple[NDArray[Any], Integers]:
     """The catalogue's ids [members], and the position in it of each row's id [rows].
 
     ``member`` is "task" or "item"; the catalogue's own name is its plural.
@@ -38,11 +37,9 @@ def read_catalogue(
     return ids, find_ids(member, values, ids, f"catalogue given as {name}")
 
 
-def read_positions(name: str, values: NDArray[Any], size: int, why: str) -> Integers:
+def read_positions(name: str, values: Ids, size: int, why: str) -> Integers:
     """Whole numbers from 0 to size - 1, [rows]."""
-    if values.size == 0:
-        return np.zeros(0, dtype=np.int64)
-    if values.dtype.kind not in "iu":
+    if isinstance(values, pl.Series) or is_text(values):
         raise DataError(f"{name} must hold whole numbers from 0 to {size - 1}: {why}")
     inside = (values >= 0) & (values < size)
     if not inside.all():

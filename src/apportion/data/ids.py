@@ -10,11 +10,26 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from numba import njit
 from numpy.typing import NDArray
 
+from apportion.engine.sorting import index_type
+from apportion.engine.threads import row_blocks, side_by_side
 from apportion.privacy.errors import DataError
 
 Integers = NDArray[np.integer[Any]]
+# Integers, an object array of strings or bytes, or a column of them with nothing missing.
+Ids = NDArray[Any] | pl.Series
+
+
+def read_column(name: str, values: Any) -> Ids:
+    """Ids of many rows: as ``read_ids``, but strings of a polars table stay in their column."""
+    if isinstance(values, pl.Series):
+        named = isinstance(values.dtype, (pl.Categorical, pl.Enum))
+        column: pl.Series = values.cast(pl.String) if named else values
+        if column.dtype in (pl.String, pl.Binary) and len(column) and not column.null_count():
+            return column
+    return read_ids(name, values)
 
 
 def read_ids(name: str, values: Any) -> NDArray[Any]:
@@ -38,42 +53,122 @@ def read_ids(name: str, values: Any) -> NDArray[Any]:
     raise DataError(f"{name} must hold strings or whole numbers, got {array.dtype}")
 
 
-def number_ids(ids: NDArray[Any]) -> tuple[NDArray[Any], Integers]:
+def number_ids(ids: Ids) -> tuple[NDArray[Any], Integers]:
     """The distinct ids in ascending order, and the position of each row's among them, [rows].
 
     In order, because the order in which ids first appear would tell something about the rows.
     """
+    if isinstance(ids, pl.Series):
+        return _number_texts(ids)
     if ids.dtype.kind != "O":
         return _number_integers(ids)
-    positions: dict[Any, int] = {}
-    codes = np.fromiter(
-        (positions.setdefault(value, len(positions)) for value in ids), dtype=np.int64
-    )
-    distinct = np.empty(len(positions), dtype=object)
-    distinct[:] = sorted(positions)
-    rank = np.empty(len(positions), dtype=np.int64)
-    rank[[positions[value] for value in distinct]] = np.arange(len(positions))
-    return distinct, rank[codes]
+    kind = pl.Binary if len(ids) and isinstance(ids[0], bytes) else pl.String
+    try:
+        return _number_texts(pl.Series(ids.tolist(), dtype=kind))
+    except UnicodeEncodeError:  # half a surrogate pair, which Python allows
+        return _number_objects(ids)
 
 
 def _number_integers(ids: Integers) -> tuple[Integers, Integers]:
-    """Sorted distinct ids and positions: by a table where they are dense, else by sorting."""
+    """By a table of all numbers between the least and the greatest, else of those that occur."""
     low, high = (int(ids.min()), int(ids.max())) if len(ids) else (0, -1)
     if high - low >= 4 * len(ids) + 1000:
-        return np.unique(ids, return_inverse=True)
-    if high - low > np.iinfo(ids.dtype).max:  # a difference of two 8-bit ids may need 9 bits
+        column = pl.Series(ids)
+        distinct = column.gather(column.arg_unique()).sort().to_numpy()
+        return distinct, _find_hashed(_modulo(ids), _modulo(distinct))
+    numbers, offset = _modulo(ids), np.uint64(low % 2**64)
+    blocks = row_blocks(len(ids))
+    present = np.zeros(high - low + 1, dtype=np.bool_)
+    side_by_side(lambda rows: _mark(numbers[rows], offset, present), blocks)
+    positions = np.cumsum(present, dtype=index_type(len(ids))) - 1
+    codes = np.empty(len(ids), dtype=positions.dtype)
+    side_by_side(lambda rows: _look_up(numbers[rows], offset, positions, codes[rows]), blocks)
+    return (np.flatnonzero(present).astype(np.uint64) + offset).astype(ids.dtype), codes
+
+
+def _number_texts(ids: pl.Series) -> tuple[NDArray[Any], Integers]:
+    """By hashes of 64 bits, which are easily numbered; then every row is compared with its id."""
+    hashes = ids.hash()
+    rows = hashes.arg_unique()
+    distinct = ids.gather(rows)
+    order = distinct.arg_sort()
+    distinct, rows = distinct.gather(order), rows.gather(order)
+    codes = _find_hashed(hashes.to_numpy(), hashes.gather(rows).to_numpy())
+    same = side_by_side(
+        lambda rows: (ids[rows] == distinct.gather(pl.Series(codes[rows]))).all(),
+        row_blocks(len(ids)),
+    )
+    if not all(same):  # two ids have the same hash
+        return _number_objects(ids.to_numpy())
+    return distinct.to_numpy(), codes
+
+
+def _number_objects(ids: NDArray[Any]) -> tuple[NDArray[Any], Integers]:
+    """Whatever can be told apart and ordered, one by one."""
+    distinct = np.empty(len(names := sorted(set(ids))), dtype=object)
+    distinct[:] = names
+    place = {value: position for position, value in enumerate(names)}
+    return distinct, np.fromiter((place[value] for value in ids), dtype=np.int32, count=len(ids))
+
+
+def _find_hashed(ids: NDArray[np.uint64], distinct: NDArray[np.uint64]) -> Integers:
+    """The position of each id among the distinct ones, by a table that is at most half full."""
+    kind = index_type(len(ids))
+    table = np.full(2 ** (2 * len(distinct)).bit_length(), -1, dtype=kind)
+    _fill(distinct, table)
+    codes: Integers = np.empty(len(ids), dtype=kind)
+    side_by_side(lambda rows: _find(ids[rows], distinct, table, codes[rows]), row_blocks(len(ids)))
+    return codes
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _mark(ids: Integers, low: int, present: NDArray[np.bool_]) -> None:
+    for row in range(len(ids)):
+        present[ids[row] - low] = True
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _look_up(ids: Integers, low: int, positions: Integers, codes: Integers) -> None:
+    for row in range(len(ids)):
+        codes[row] = positions[ids[row] - low]
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _slot(number: np.uint64, slots: int) -> np.uint64:
+    """Where to begin looking for a number in a table whose size is a power of two."""
+    return (number * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(32)) & np.uint64(slots - 1)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _fill(distinct: NDArray[np.uint64], table: Integers) -> None:
+    for position in range(len(distinct)):
+        slot = _slot(distinct[position], len(table))
+        while table[slot] >= 0:
+            slot = (slot + np.uint64(1)) & np.uint64(len(table) - 1)
+        table[slot] = position
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _find(
+    ids: NDArray[np.uint64], distinct: NDArray[np.uint64], table: Integers, codes: Integers
+) -> None:
+    for row in range(len(ids)):
+        slot = _slot(ids[row], len(table))
+        while distinct[table[slot]] != ids[row]:
+            slot = (slot + np.uint64(1)) & np.uint64(len(table) - 1)
+        codes[row] = table[slot]
+
+
+def _modulo(ids: Integers) -> NDArray[np.uint64]:
+    """The ids modulo 2^64, so that one type does for all: none merge, and differences are right."""
+    if ids.dtype.itemsize < 8 or not ids.dtype.isnative:
         ids = ids.astype(np.int64)
-    offset = ids - ids.dtype.type(low)
-    present = np.zeros(high - low + 1, dtype=bool)
-    present[offset] = True
-    positions = np.cumsum(present, dtype=np.int64) - 1
-    distinct = np.flatnonzero(present).astype(ids.dtype) + ids.dtype.type(low)
-    return distinct, positions[offset]
+    return np.ascontiguousarray(ids).view(np.uint64)
 
 
-def find_ids(name: str, ids: NDArray[Any], catalogue: NDArray[Any], what: str) -> Integers:
+def find_ids(name: str, ids: Ids, catalogue: NDArray[Any], what: str) -> Integers:
     """The position in the catalogue of each row's id, [rows]; an id that is not in it is an error."""
-    if ids.size and (ids.dtype.kind == "O") != (catalogue.dtype.kind == "O"):
+    if len(ids) and is_text(ids) != is_text(catalogue):
         raise DataError(f"{name} and {what} must both hold strings or both hold whole numbers")
     found = match_ids(ids, catalogue)
     if (found < 0).any():
@@ -81,14 +176,19 @@ def find_ids(name: str, ids: NDArray[Any], catalogue: NDArray[Any], what: str) -
     return found
 
 
-def match_ids(ids: NDArray[Any], catalogue: NDArray[Any]) -> Integers:
+def match_ids(ids: Ids, catalogue: NDArray[Any]) -> Integers:
     """The position in the catalogue of each row's id, or -1, [rows]."""
-    if ids.size == 0:
+    if len(ids) == 0:
         return np.zeros(0, dtype=np.int64)
     distinct, codes = number_ids(ids)
     place = {value: position for position, value in enumerate(catalogue.tolist())}
     places = np.array([place.get(value, -1) for value in distinct.tolist()], dtype=np.int64)
     return places[codes]
+
+
+def is_text(ids: Ids) -> bool:
+    """Whether ids are strings or bytes, not whole numbers."""
+    return isinstance(ids, pl.Series) or ids.dtype.kind == "O"
 
 
 def id_keys(ids: NDArray[Any]) -> NDArray[np.uint64]:
@@ -98,7 +198,7 @@ def id_keys(ids: NDArray[Any]) -> NDArray[np.uint64]:
     """
     texts = (
         value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
-        for value in ids
+        for value in ids.tolist()
     )
     digests = (hashlib.blake2b(text, digest_size=8).digest() for text in texts)
     return np.frombuffer(b"".join(digests), dtype=np.uint64)
@@ -128,6 +228,8 @@ def _whole_floats(name: str, array: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _objects(name: str, array: NDArray[Any]) -> NDArray[Any]:
+    if set(map(type, array)) in ({str}, {bytes}):
+        return array
     kinds = [_kind(value) for value in array]
     if None in kinds:
         raise DataError(

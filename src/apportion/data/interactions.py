@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from apportion.data.catalogue import Catalogue, read_catalogue
 from apportion.data.files import check_columns, read_columns
 from apportion.data.graph import Graph, mix
-from apportion.data.ids import Integers, id_keys, number_ids, read_ids
-from apportion.data.sparse import counting_sort
+from apportion.data.ids import Integers, id_keys, number_ids, read_column
+from apportion.engine.sorting import group, index_type
 from apportion.privacy.checks import number, whole
 from apportion.privacy.errors import DataError, ParameterError
 
@@ -63,7 +63,7 @@ class Interactions:
         rating_range: tuple[float, float] | None = None,
         outside: Literal["error", "clip"] = "error",
     ) -> None:
-        user_ids, item_ids = read_ids("user", user), read_ids("item", item)
+        user_ids, item_ids = read_column("user", user), read_column("item", item)
         if len(user_ids) != len(item_ids):
             raise DataError(f"user has {len(user_ids)} rows and item has {len(item_ids)}")
         self.rating_range = _check_range(rating_range)
@@ -75,7 +75,6 @@ class Interactions:
         self.catalogue_from_data = isinstance(items, str)
         self.item_ids, item_codes = read_catalogue("item", items, item_ids)
         self.user_ids, user_codes = number_ids(user_ids)
-        self.user_key = id_keys(self.user_ids)
         self.by_user = _merge(
             user_codes, len(self.user_ids), item_codes, len(self.item_ids), ratings
         )
@@ -164,12 +163,17 @@ class Interactions:
     @property
     def users(self) -> int:
         """The number of users. Not public."""
-        return len(self.user_key)
+        return len(self.user_ids)
 
     @property
     def explicit(self) -> bool:
         """Whether there are ratings."""
         return self.by_user.rating is not None
+
+    @cached_property
+    def user_key(self) -> NDArray[np.uint64]:
+        """A number for each user that depends on nothing but its id, [users]."""
+        return id_keys(self.user_ids)
 
     @cached_property
     def user_of_row(self) -> Integers:
@@ -179,9 +183,7 @@ class Interactions:
     @cached_property
     def by_item(self) -> Orientation:
         """The interactions of each item, users in ascending order."""
-        start, order = counting_sort(self.by_user.other, self.items)
-        rating = None if self.by_user.rating is None else self.by_user.rating[order]
-        return Orientation(start, self.user_of_row[order], rating)
+        return _turn(self.by_user, self.items)
 
     @property
     def graph(self) -> Graph:
@@ -319,20 +321,25 @@ def _merge(
     user: Integers, users: int, item: Integers, items: int, rating: NDArray[np.float32] | None
 ) -> Orientation:
     """Sort by user, then item (two stable counting sorts), and merge what repeats a pair."""
-    _, by_item = counting_sort(item, items)
-    start, by_user = counting_sort(user[by_item], users)
-    order = by_item[by_user]
-    user, item = user[order], item[order].astype(np.int32 if items < 2**31 else np.int64)
-    rating = None if rating is None else rating[order]
-    repeats = (user[1:] == user[:-1]) & (item[1:] == item[:-1])
+    by_user = _turn(Orientation(*group(item, items, user, rating)), users)
+    repeats = by_user.other[1:] == by_user.other[:-1]
+    edges = by_user.start[1:-1]
+    repeats[edges[(edges > 0) & (edges < len(item))] - 1] = False
     if not repeats.any():
-        return Orientation(start, item, rating)
+        return by_user
     first = np.flatnonzero(np.concatenate([[True], ~repeats]))
+    rating = by_user.rating
     if rating is not None:
-        count = np.diff(np.append(first, len(item)))
+        count = np.diff(np.append(first, len(rating)))
         rating = (np.add.reduceat(rating.astype(np.float64), first) / count).astype(np.float32)
-    start = np.concatenate([[0], np.cumsum(np.bincount(user[first], minlength=users))])
-    return Orientation(start, item[first], rating)
+    return Orientation(np.searchsorted(first, by_user.start), by_user.other[first], rating)
+
+
+def _turn(side: Orientation, others: int) -> Orientation:
+    """The interactions grouped the other way, in ascending order of the groups they were in."""
+    groups = len(side.start) - 1
+    group_of_row = np.repeat(np.arange(groups, dtype=index_type(groups)), np.diff(side.start))
+    return Orientation(*group(side.other, others, group_of_row, side.rating))
 
 
 def _check_range(rating_range: tuple[float, float] | None) -> tuple[float, float] | None:
@@ -361,15 +368,18 @@ def _read_ratings(
         raise DataError("rating must hold numbers only") from None
     if values.shape != (rows,):
         raise DataError(f"rating must have one number for each of {rows} rows, got {values.shape}")
-    if not (finite := np.isfinite(values)).all():
-        raise DataError(f"rating: row {int(np.argmin(finite))} is missing or not finite")
+    least, greatest = (values.min(), values.max()) if rows else (0.0, 0.0)  # NaN if there is one
+    if not np.isfinite([least, greatest]).all():
+        row = int(np.argmin(np.isfinite(values)))
+        raise DataError(f"rating: row {row} is missing or not finite")
     if rating_range is None:
         return values
     low, high = rating_range
     if outside == "clip":
         return np.asarray(np.clip(values, low, high), dtype=np.float32)
-    if not (inside := (values >= np.float32(low)) & (values <= np.float32(high))).all():
-        row = int(np.argmin(inside))
+    low32, high32 = np.float32(low), np.float32(high)
+    if rows and (least < low32 or greatest > high32):
+        row = int(np.argmin((values >= low32) & (values <= high32)))
         raise DataError(
             f'rating: row {row} is outside {low:g} to {high:g}; outside="clip" clips it (--outside clip)'
         )

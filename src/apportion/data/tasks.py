@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from apportion.data.catalogue import Catalogue, read_catalogue, read_positions
 from apportion.data.files import check_columns
 from apportion.data.graph import Graph, mix
-from apportion.data.ids import Integers, id_keys, number_ids, read_ids
+from apportion.data.ids import Integers, id_keys, number_ids, read_column, read_ids
 from apportion.privacy.checks import number, whole
 from apportion.privacy.errors import DataError, ParameterError
 
@@ -59,14 +59,14 @@ class TaskData:
         user_ids: Any = None,
     ) -> None:
         self.features = read_matrix("features", features)
-        users, task_ids = read_ids("user", user), read_ids("task", task)
+        users, task_ids = read_column("user", user), read_column("task", task)
         self.labels = np.ones(len(task_ids)) if labels is None else _numbers("labels", labels)
         rows = len(self.labels)
         for name, length in (("user", len(users)), ("task", len(task_ids))):
             if length != rows:
                 raise DataError(f"{name} has {length} rows and labels has {rows}; they must agree")
         if per_user:
-            self.user = read_positions(
+            self.user: Integers = read_positions(
                 "user", users, len(self.features), "features has that many rows"
             )
             self.user_key = _user_keys(user_ids, len(self.features))
@@ -77,12 +77,14 @@ class TaskData:
                     f"features has {len(self.features)} rows and labels has {rows}; give one row of "
                     "features for each, or one for each user with per_user=True"
                 )
-            distinct, self.user = number_ids(users)
+            distinct, user_codes = number_ids(users)
+            self.user = user_codes.astype(np.int64)
             self.user_key = id_keys(distinct)
             self.feature_row = np.arange(rows)
         self.catalogue_is_public = tasks is not None
         self.catalogue_from_data = isinstance(tasks, str)
-        self.task_ids, self.task = read_catalogue("task", tasks, task_ids)
+        self.task_ids, task_codes = read_catalogue("task", tasks, task_ids)
+        self.task: Integers = task_codes.astype(np.int64)
         _freeze(self.features, self.labels, self.user, self.task, self.feature_row)
 
     @classmethod

@@ -7,6 +7,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.engine.sorting import counting_sort
+
 Array = NDArray[np.float64]
 Integers = NDArray[np.integer[Any]]
 
@@ -63,10 +65,14 @@ class TaskRows(Examples):
     ) -> Self:
         """Bring examples in any order into the order of their tasks; drop those of weight zero."""
         order: Any = slice(None)  # nothing is copied if the examples are in order already
-        if (task[1:] < task[:-1]).any() or not weight.all():
+        if not weight.all():
             kept = np.flatnonzero(weight)
-            order = kept[np.argsort(task[kept], kind="stable")]
-        start = np.concatenate([[0], np.cumsum(np.bincount(task[order], minlength=tasks))])
+            start, places = counting_sort(task[kept], tasks)
+            order = kept[places]
+        elif (task[1:] < task[:-1]).any():
+            start, order = counting_sort(task, tasks)
+        else:
+            start = np.concatenate([[0], np.cumsum(np.bincount(task, minlength=tasks))])
         examples = (feature_row[order], label[order], weight[order], user[order])
         return cls(features, *examples, start)
 
@@ -105,7 +111,9 @@ class UserRows(Examples):
         order: Any = slice(None)  # nothing is copied if the examples are in order already
         same = user[1:] == user[:-1]
         if (user[1:] < user[:-1]).any() or (same & (task[1:] < task[:-1])).any():
-            order = np.lexsort((task, user))
+            _, by_task = counting_sort(task, tasks)
+            _, by_user = counting_sort(user[by_task], int(user.max()) + 1)
+            order = by_task[by_user]
         user, task = user[order], task[order]
         changes = np.flatnonzero(user[1:] != user[:-1]) + 1
         start = np.concatenate([[0], changes, [len(user)]]) if len(user) else np.zeros(1, np.int64)

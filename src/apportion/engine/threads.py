@@ -1,10 +1,10 @@
-"""Many small matrices in NumPy, on all cores."""
+"""Work on all cores: many small matrices in NumPy, blocks of many rows."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numba import get_num_threads
@@ -12,6 +12,10 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 Array = NDArray[np.float64]
+Result = TypeVar("Result")
+
+# Fewer rows than this are not worth a thread.
+_ROWS = 2**16
 
 
 def in_threads(function: Callable[..., Array], *stacks: Array) -> Array:
@@ -31,6 +35,22 @@ def in_threads(function: Callable[..., Array], *stacks: Array) -> Array:
         ]
         with ThreadPoolExecutor(threads) as pool:
             return np.concatenate(list(pool.map(lambda block: function(*block), blocks)))
+
+
+def row_blocks(rows: int) -> list[slice]:
+    """The rows in as many blocks as there are threads; at least one block, which may be empty."""
+    blocks = max(1, min(get_num_threads(), rows // _ROWS))
+    edges = [rows * block // blocks for block in range(blocks + 1)]
+    return [slice(first, stop) for first, stop in itertools.pairwise(edges)]
+
+
+def side_by_side(function: Callable[..., Result], *arguments: Iterable[Any]) -> list[Result]:
+    """``list(map(function, *arguments))``, in threads; for functions that release Python's lock."""
+    calls = list(zip(*arguments, strict=True))
+    if len(calls) == 1:
+        return [function(*calls[0])]
+    with ThreadPoolExecutor(get_num_threads()) as pool:
+        return list(pool.map(lambda call: function(*call), calls))
 
 
 @cache

@@ -1,0 +1,91 @@
+"""Counting sorts agree with NumPy's stable ones, whatever the number of threads."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apportion.engine import TaskRows, UserRows, threads
+from apportion.engine.sorting import Integers, counting_sort, group
+from apportion.engine.threads import row_blocks, side_by_side
+
+
+@pytest.fixture(params=[1, 2, 3])
+def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """So many blocks of rows, however few the rows and the threads are."""
+    monkeypatch.setattr(threads, "_ROWS", 1)
+    monkeypatch.setattr(threads, "get_num_threads", lambda: request.param)
+    return int(request.param)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64])
+@pytest.mark.parametrize("keys", [1, 3, 100])
+def test_rows_are_sorted_and_those_of_one_key_keep_their_order(
+    blocks: int, keys: int, dtype: Any
+) -> None:
+    key: Integers = np.random.default_rng(0).integers(keys, size=500).astype(dtype)
+    start, order = counting_sort(key, keys)
+    np.testing.assert_array_equal(order, np.argsort(key, kind="stable"))
+    np.testing.assert_array_equal(start, np.searchsorted(key[order], np.arange(keys + 1)))
+    assert order.dtype == np.int32
+
+
+def test_columns_go_with_their_keys(blocks: int) -> None:
+    rng = np.random.default_rng(1)
+    key, other = rng.integers(7, size=200), rng.permutation(200).astype(np.int32)
+    value = rng.random(200).astype(np.float32)
+    order = np.argsort(key, kind="stable")
+    _, others, values = group(key, 7, other, value)
+    np.testing.assert_array_equal(others, other[order])
+    np.testing.assert_array_equal(values, value[order])
+    _, others, nothing = group(key, 7, other, None)
+    np.testing.assert_array_equal(others, other[order])
+    assert nothing is None
+
+
+def test_no_rows_and_every_second_row() -> None:
+    start, order = counting_sort(np.zeros(0, dtype=int), 2)
+    assert (start.tolist(), order.tolist()) == ([0, 0, 0], [])
+    assert counting_sort(np.array([1, 9, 0, 9, 1])[::2], 2)[1].tolist() == [1, 0, 2]
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, 7])
+def test_blocks_cover_every_row_once(blocks: int, rows: int) -> None:
+    found = np.concatenate([np.arange(rows)[block] for block in row_blocks(rows)])
+    np.testing.assert_array_equal(found, np.arange(rows))
+    assert len(row_blocks(rows)) == max(1, min(blocks, rows))
+
+
+def test_few_rows_are_one_block() -> None:
+    assert row_blocks(1000) == [slice(0, 1000)]
+
+
+def test_results_come_in_the_order_of_the_arguments() -> None:
+    assert side_by_side(lambda x, y: x - y, [3, 5, 7], [1, 1, 2]) == [2, 4, 5]
+    with pytest.raises(ZeroDivisionError):
+        side_by_side(lambda x: 1 // x, [1, 0])
+
+
+EXAMPLES = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 4), st.sampled_from([0.0, 0.5, 1.0])), max_size=30
+)
+
+
+@given(EXAMPLES)
+def test_examples_are_sorted_as_by_comparison(rows: list[tuple[int, int, float]]) -> None:
+    user, task = (np.array([row[k] for row in rows], dtype=np.int64) for k in (0, 1))
+    weight, place = np.array([row[2] for row in rows]), np.arange(len(rows))
+    columns = np.zeros((1, 1)), place, place.astype(float), weight, user, task, 5
+    by_task = TaskRows.sort(*columns)
+    kept = np.flatnonzero(weight)
+    order = kept[np.argsort(task[kept], kind="stable")]
+    np.testing.assert_array_equal(by_task.feature_row, order)
+    np.testing.assert_array_equal(by_task.weight, weight[order])
+    np.testing.assert_array_equal(by_task.start, np.searchsorted(task[order], np.arange(6)))
+    by_user = UserRows.sort(*columns)
+    order = np.lexsort((task, user))
+    np.testing.assert_array_equal(by_user.feature_row, order)
+    np.testing.assert_array_equal(by_user.task, task[order])
+    np.testing.assert_array_equal(by_user.user, user[order])
