@@ -336,7 +336,7 @@ def test_a_witness_comes_before_the_noise(release: Any) -> None:
         raise CheckpointError(record.name)
 
     target = PrivacyTarget(1.0, 1e-5, 1e-6)
-    curator = Curator(target, Spied(), refuse)
+    curator = Curator(target, Spied(), witness=refuse)
     asked.clear()
     with pytest.raises(CheckpointError):
         release(curator)
@@ -347,7 +347,8 @@ def test_a_witness_comes_before_the_noise(release: Any) -> None:
 
 def test_selected_ids_are_witnessed(tmp_path: Path) -> None:
     def select(ids: list[int], checkpoint: Checkpoint) -> None:
-        curator = Curator(PrivacyTarget(1.0, 1e-5, 1e-6), checkpoint.noise(), checkpoint.witness)
+        target = PrivacyTarget(1.0, 1e-5, 1e-6)
+        curator = Curator(target, checkpoint.noise(), witness=checkpoint.witness)
         curator.select("counts", np.array(ids), np.array([90.0, 91.0]), 1, 0.1, 1e-6)
 
     with opened(tmp_path / "c") as checkpoint:

@@ -36,14 +36,15 @@ DONE, KILLED, REFUSED = "done", "killed", "refused"
 
 
 def data() -> ap.Interactions:
+    # Made in each process: after threads have run, a process cannot fork.
     return ap.simulate_interactions(users=300, items=70, rows=3000)
 
 
 class Place:
     """A folder for one training: its checkpoint, the model in the end, and the key for the test."""
 
-    def __init__(self, folder: Path, model: str, data: ap.Interactions) -> None:
-        self.folder, self.model, self.data = folder, model, data
+    def __init__(self, folder: Path, model: str) -> None:
+        self.folder, self.model = folder, model
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
 
@@ -59,7 +60,7 @@ class Place:
     def _train(self, prepare: Callable[[], object]) -> None:
         model = ap.MatrixFactorization(**{"epsilon": 5.0, **MODELS[self.model]})
         prepare()
-        model.fit(self.data, self._keep_key, checkpoint=self.folder / "checkpoint")
+        model.fit(data(), self._keep_key, checkpoint=self.folder / "checkpoint")
         try:
             model.save(self.folder / "model")
         except OSError as error:  # not of the checkpoint, but as good
@@ -79,7 +80,7 @@ class Place:
         def train() -> None:
             secrets.token_bytes = lambda size=None: key  # type: ignore[assignment]
             model = ap.MatrixFactorization(**{"epsilon": 5.0, **MODELS[self.model]})
-            model.fit(self.data).save(self.folder / "reference")
+            model.fit(data()).save(self.folder / "reference")
 
         assert outcome(fork(train)) == DONE
         found, expected = (
@@ -149,7 +150,7 @@ def watch(reached: Callable[..., None]) -> None:
 
 def operations(folder: Path, model: str) -> int:
     """How many there are in a training that nothing happens to."""
-    place = Place(folder / f"{model}-count", model, DATA)
+    place = Place(folder / f"{model}-count", model)
     log = place.folder / "operations"
     assert place.attempt(lambda: watch(lambda number, *_: log.write_text(str(number)))) == DONE
     found = int(log.read_text())
@@ -173,7 +174,7 @@ def nothing() -> None:
 def each_operation(folder: Path, model: str, step: int) -> Iterator[str]:
     """Die at every operation in turn, or at every so many, and go on once."""
     for which in range(1, operations(folder, model) + 1, step):
-        place = Place(folder / f"{model}-{which}", model, DATA)
+        place = Place(folder / f"{model}-{which}", model)
         yield place.attempt(at_operation(which, die))
         assert place.attempt(nothing) == DONE
         place.check()
@@ -182,7 +183,7 @@ def each_operation(folder: Path, model: str, step: int) -> Iterator[str]:
 def again_and_again(folder: Path, model: str, seed: int, kills: int) -> Iterator[str]:
     """Die at a random operation, go on, die again, at random times as well."""
     rng = random.Random(seed)
-    place = Place(folder / f"{model}-{seed}", model, DATA)
+    place = Place(folder / f"{model}-{seed}", model)
     for _ in range(kills):
         if rng.random() < 0.3:
             yield place.attempt(nothing, after=rng.uniform(0, 0.25))
@@ -195,7 +196,7 @@ def again_and_again(folder: Path, model: str, seed: int, kills: int) -> Iterator
 def full_disk(folder: Path, step: int) -> Iterator[str]:
     """At every operation in turn, or at every so many, there is no room; then there is."""
     for which in range(1, operations(folder, "ratings") + 1, step):
-        place = Place(folder / f"full-{which}", "ratings", DATA)
+        place = Place(folder / f"full-{which}", "ratings")
         yield place.attempt(at_operation(which, run_full))
         assert place.attempt(nothing) == DONE
         place.check()
@@ -204,7 +205,7 @@ def full_disk(folder: Path, step: int) -> Iterator[str]:
 def files_too_large(folder: Path) -> Iterator[str]:
     """The system refuses to write more than so many bytes to a file."""
     for most in (16, 4000):
-        place = Place(folder / f"large-{most}", "ratings", DATA)
+        place = Place(folder / f"large-{most}", "ratings")
 
         def limit(most: int = most) -> None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
@@ -217,7 +218,7 @@ def files_too_large(folder: Path) -> Iterator[str]:
 def two_at_once(folder: Path, times: int) -> Iterator[str]:
     """Of two processes that go on at the same time one is refused, or comes when all is done."""
     for time_ in range(times):
-        place = Place(folder / f"two-{time_}", "ratings", DATA)
+        place = Place(folder / f"two-{time_}", "ratings")
         yield place.attempt(at_operation(30, die))
         processes = [fork(lambda: place._train(nothing)) for _ in range(2)]  # noqa: B023
         found = sorted(outcome(process) for process in processes)
@@ -239,5 +240,4 @@ def main(folder: Path, games: list[list[Any]]) -> None:
 
 
 if __name__ == "__main__":
-    DATA = data()
     main(Path(sys.argv[1]), json.loads(sys.argv[2]))

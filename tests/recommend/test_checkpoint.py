@@ -111,13 +111,13 @@ def test_going_on_from_a_preparation(tmp_path: Path, data: ap.Interactions) -> N
     preparation = model().prepare(data)
     for _ in range(2):
         with pytest.raises(Crash):
-            model().fit(data, raise_crash, preparation, tmp_path / "c")
+            model().fit(data, raise_crash, preparation, checkpoint=tmp_path / "c")
     other = replace(preparation, users=preparation.users + 1)
     with pytest.raises(CheckpointError, match="another preparation"):
-        model().fit(data, None, other, tmp_path / "c")
+        model().fit(data, None, other, checkpoint=tmp_path / "c")
     with pytest.raises(CheckpointError, match="another preparation"):
         model().fit(data, checkpoint=tmp_path / "c")
-    model().fit(data, None, preparation, tmp_path / "c")
+    model().fit(data, None, preparation, checkpoint=tmp_path / "c")
 
 
 def raise_crash(done: int, total: int) -> None:

@@ -2,6 +2,7 @@
 
 import copy
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,15 @@ from sklearn.linear_model import Ridge
 import apportion as ap
 from apportion.engine import CpuEngine, TaskRows
 from apportion.engine.spectral import solve_filtered, solve_positive
-from apportion.privacy import Curator, NoiseSource, PrivacyTarget, UserWeights, pack, unpack
+from apportion.privacy import (
+    Curator,
+    NoiseSource,
+    PrivacyTarget,
+    UserWeights,
+    pack,
+    short_rows,
+    unpack,
+)
 from apportion.privacy.release import OpenRelease
 from apportion.studies.metrics import rmse, rmse_by_size
 from apportion.tasks import ridge as ridge_module
@@ -228,7 +237,10 @@ class TestBlocks:
 
     def parts(self, epsilon: float) -> tuple[TaskRows, OpenRelease, Penalty]:
         rng = np.random.default_rng(0)
-        features = rng.normal(size=(400, 6)) / 3
+        features: Any = rng.normal(size=(400, 6)) / 3
+        unit = 1.0
+        if epsilon < math.inf:
+            features, unit = short_rows(features, 1.0)
         user, task = np.unique(
             np.stack([np.repeat(np.arange(400), 3), rng.integers(0, 300, 1200)]), axis=1
         )
@@ -237,6 +249,7 @@ class TestBlocks:
         if epsilon == math.inf:
             weights = UserWeights.unbounded(user, task)
         rows = TaskRows.sort(features, user, labels, weights.values, user, task, 300)
+        rows = replace(rows, unit=unit)
         curator = Curator(PrivacyTarget(epsilon, 1e-5), NoiseSource.from_seed(3))
         mu = curator.ledger.affordable_mu()
         release = open_statistics(curator, "statistics", weights, rows, 1.0, 1.0, mu, 0.5)
@@ -248,7 +261,8 @@ class TestBlocks:
         rows, release, penalty = self.parts(epsilon)
         coef = solve_statistics(rows, release, penalty, 0.7, CpuEngine())
         rows, again, penalty = self.parts(epsilon)
-        A, b = again.feed(0, *CpuEngine().statistics(rows, 0, rows.tasks))
+        grids = (again.grids[0], again.grids[1]) if epsilon < math.inf else None
+        A, b = again.feed(0, *CpuEngine().statistics(rows, 0, rows.tasks, grids))
         assert penalty.shared is not None
         matrices = unpack(A, 6) + penalty.scale[:, None, None] * penalty.shared
         values, vectors = np.linalg.eigh(matrices)
@@ -368,7 +382,7 @@ class TestStatistics:
         np.testing.assert_allclose(models[0].coef_, models[1].coef_, atol=1e-3)
 
     @pytest.mark.parametrize("statistics", STATISTICS)
-    @pytest.mark.parametrize("bounds", [(1e-6, 1e6), (1e6, 1e-6)])
+    @pytest.mark.parametrize("bounds", [(2.0**-20, 2.0**20), (2.0**20, 2.0**-20)])
     def test_units_do_not_matter(self, statistics: Any, bounds: tuple[float, float]) -> None:
         G, L = bounds
         scaled = ap.TaskData(

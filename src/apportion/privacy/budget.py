@@ -98,7 +98,7 @@ class Budget:
     >>> data = ap.simulate_tasks(users=500, tasks=5, tasks_per_user=2)
     >>> model = ap.MultiTaskRidge(epsilon=1.0, delta=1e-5).fit(data, budget=budget)
     >>> round(budget.epsilon, 3), round(budget.left, 3)
-    (1.0, 1.696)
+    (1.0, 1.658)
     >>> model = ap.MultiTaskRidge(epsilon=1.8, delta=1e-5).fit(data, budget=budget)
     Traceback (most recent call last):
     ...
