@@ -14,6 +14,7 @@ import pytest
 
 import apportion as ap
 from apportion.engine.machine import arithmetic
+from apportion.privacy import Curator
 from apportion.privacy.errors import CheckpointError, ParameterError
 from apportion.recommend import factorization
 from apportion.recommend.item_step import ItemStep
@@ -249,3 +250,57 @@ def test_a_failed_training_says_what_was_spent() -> None:
         model(catalogue="private").fit(lonely)
     [spent] = caught.value.__notes__
     assert "spent before this: epsilon = " in spent
+
+
+# --- with a budget ---
+
+
+def test_a_budget_pays_once(tmp_path: Path, data: ap.Interactions) -> None:
+    budget = ap.Budget(tmp_path / "budget.db", cap=ap.PrivacyTarget(6.0, 1e-5))
+    for _ in range(2):
+        with pytest.raises(Crash):
+            model().fit(data, raise_crash, budget=budget, checkpoint=tmp_path / "c")
+        # It may be gone on with: all of it stays reserved.
+        assert budget.epsilon == pytest.approx(5.0)
+        [training] = budget.history()
+        assert training.ended is None
+    finished = model().fit(data, budget=budget, checkpoint=tmp_path / "c")
+    [training] = budget.history()
+    assert training.ended is not None
+    assert training.releases == tuple(finished.privacy.ledger)
+    assert budget.epsilon == pytest.approx(5.0)
+    with pytest.warns(UserWarning, match="is finished"):
+        model().fit(data, budget=budget, checkpoint=tmp_path / "c")
+    assert len(budget.history()) == 1
+    with pytest.raises(ap.BudgetExceededError):
+        model().fit(data, budget=budget, checkpoint=tmp_path / "other")
+
+
+def test_a_reservation_is_settled_where_a_finished_training_was_killed(
+    tmp_path: Path, data: ap.Interactions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    budget = ap.Budget(tmp_path / "budget.db", cap=ap.PrivacyTarget(6.0, 1e-5))
+    monkeypatch.setattr(Curator, "settle", raise_crash_now)
+    with pytest.raises(Crash):
+        model().fit(data, budget=budget, checkpoint=tmp_path / "c")
+    monkeypatch.undo()
+    assert budget.history()[0].ended is None
+    with pytest.warns(UserWarning, match="is finished"):
+        model().fit(data, budget=budget, checkpoint=tmp_path / "c")
+    assert budget.history()[0].ended is not None
+
+
+def test_without_a_checkpoint_an_error_gives_back_what_was_not_spent(
+    tmp_path: Path, data: ap.Interactions
+) -> None:
+    budget = ap.Budget(tmp_path / "budget.db", cap=ap.PrivacyTarget(6.0, 1e-5))
+    with pytest.raises(Crash):
+        model().fit(data, raise_crash, budget=budget)
+    [training] = budget.history()
+    assert training.ended is not None
+    assert 0 < budget.epsilon < 4
+
+
+def raise_crash_now(self: Curator) -> None:
+    del self
+    raise Crash

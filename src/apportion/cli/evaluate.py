@@ -164,7 +164,7 @@ def _same_users(
         raise DataError(f"{path} holds ratings that are in DATA too: they must be kept apart")
     user = match_ids(users, both.user_ids)[test.user_of_row]
     item = match_ids(test.item_ids, both.item_ids)[test.by_user.other]
-    code = both.user_of_row * both.items + both.by_user.other
+    code = both.user_of_row.astype(np.int64) * both.items + both.by_user.other
     of_test = np.isin(code, user * both.items + item)
     return both.take(~of_test), both.take(of_test)
 

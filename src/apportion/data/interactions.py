@@ -178,7 +178,10 @@ class Interactions:
     @cached_property
     def user_of_row(self) -> Integers:
         """The user of each interaction, in the order of ``by_user``, [rows]."""
-        return np.repeat(np.arange(self.users), np.diff(self.by_user.start))
+        users = np.arange(self.users, dtype=index_type(self.users))
+        rows = np.repeat(users, np.diff(self.by_user.start))
+        rows.flags.writeable = False
+        return rows
 
     @cached_property
     def by_item(self) -> Orientation:
@@ -188,9 +191,9 @@ class Interactions:
     @property
     def graph(self) -> Graph:
         """Who interacted with what, items being the tasks."""
-        return Graph(
-            self.user_of_row, self.by_user.other, self.user_key, self.items, self._item_key
-        )
+        item = self.by_user.other.view()
+        item.flags.writeable = False  # so that it is shared, and not copied
+        return Graph(self.user_of_row, item, self.user_key, self.items, self._item_key)
 
     @cached_property
     def _item_key(self) -> NDArray[np.uint64] | None:

@@ -73,8 +73,9 @@ class TaskRows(Examples):
             start, order = counting_sort(task, tasks)
         else:
             start = np.concatenate([[0], np.cumsum(np.bincount(task, minlength=tasks))])
-        examples = (feature_row[order], label[order], weight[order], user[order])
-        return cls(features, *examples, start)
+        own = feature_row[order]
+        users = own if user is feature_row else user[order]
+        return cls(features, own, label[order], weight[order], users, start)
 
     @property
     def tasks(self) -> int:

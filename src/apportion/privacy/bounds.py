@@ -18,6 +18,7 @@ towards zero (``truncate``) makes no number larger, so no bound is passed.
 """
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -40,6 +41,7 @@ _LONGEST = 2**15 - 1
 _UNITS_IN_BOUND = 26
 _UNITS_IN_NOISE = 50
 _BLOCK = 1 << 14
+_PAIRS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -205,29 +207,40 @@ class UserWeights:
 
     def __post_init__(self) -> None:
         for name in ("user", "task", "values"):
-            array = np.array(getattr(self, name))
-            array.flags.writeable = False
+            array = getattr(self, name)
+            if array.flags.writeable:  # others are nobody's to change
+                array = np.array(array)
+                array.flags.writeable = False
             object.__setattr__(self, name, array)
         _check_pairs(self.user, self.task, self.values)
-        if self.bounded and not (np.bincount(self.user, weights=self.values**2) <= 1).all():
-            raise ReleaseError("the weights of a user pass its budget; use normalised or clipped")
+        if self.bounded:
+            for own in _blocks_of_users(self.user):
+                squares = self.values[own] ** 2
+                if not (np.bincount(self.user[own] - self.user[own.start], squares) <= 1).all():
+                    raise ReleaseError(
+                        "the weights of a user pass its budget; use normalised or clipped"
+                    )
 
     @classmethod
     def normalised(cls, user: Integers, task: Integers, raw: Floats) -> Self:
         """Scale each user's raw weights to its whole budget: sum of squares exactly one."""
-        unit, norm, largest = _user_norms(user, task, raw)
-        scale = np.divide(1.0, norm, out=np.zeros_like(norm), where=largest > 0)
-        return cls(user, task, unit * scale[user] * (1 - MARGIN))
+
+        def scaled(unit: Any, norm: Any, largest: Any, own: Any) -> Any:
+            scale = np.divide(1.0, norm, out=np.zeros_like(norm), where=largest > 0)
+            return unit * scale[own] * (1 - MARGIN)
+
+        return cls(user, task, _weigh_users(user, task, raw, scaled))
 
     @classmethod
     def clipped(cls, user: Integers, task: Integers, raw: Floats) -> Self:
         """Scale down the raw weights of those users whose sum of squares is above one."""
-        unit, norm, largest = _user_norms(user, task, raw)
         limit = 1 - MARGIN
-        total = norm * largest
-        too_large = total > limit
-        scale = np.where(too_large, np.divide(limit, norm, where=norm > 0, out=norm * 0), largest)
-        return cls(user, task, unit * scale[user])
+
+        def scaled(unit: Any, norm: Any, largest: Any, own: Any) -> Any:
+            most = np.divide(limit, norm, where=norm > 0, out=norm * 0)
+            return unit * np.where(norm * largest > limit, most, largest)[own]
+
+        return cls(user, task, _weigh_users(user, task, raw, scaled))
 
     @classmethod
     def unbounded(cls, user: Integers, task: Integers) -> Self:
@@ -263,18 +276,34 @@ class UserWeights:
         return UserBound(per_task, f"{because}; a user's squared weights sum to <= 1")
 
 
-def _user_norms(
-    user: Integers, task: Integers, raw: Floats
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Raw weights over their user's largest, the norm of those per user, and that largest."""
-    raw = np.asarray(raw, dtype=np.float64)
+def _weigh_users(
+    user: Integers, task: Integers, raw: Floats, scaled: Callable[..., Any]
+) -> NDArray[np.float64]:
+    """Weights of all pairs, from raw ones over their user's largest, the norm of those, and that largest.
+
+    Some users at a time, so that little memory is needed besides.
+    """
     _check_pairs(user, task, raw)
-    users = int(user[-1]) + 1 if len(user) else 0
-    largest = np.zeros(users)
-    np.maximum.at(largest, user, raw)
-    unit = np.divide(raw, largest[user], out=np.zeros_like(raw), where=raw > 0)
-    norm = np.sqrt(np.bincount(user, weights=unit * unit, minlength=users))
-    return unit, norm, largest
+    weights = np.empty(len(raw))
+    for pairs in _blocks_of_users(user):
+        own, part = user[pairs] - user[pairs.start], np.asarray(raw[pairs], dtype=np.float64)
+        largest = np.zeros(int(own[-1]) + 1)
+        np.maximum.at(largest, own, part)
+        unit = np.divide(part, largest[own], out=np.zeros_like(part), where=part > 0)
+        norm = np.sqrt(np.bincount(own, weights=unit * unit))
+        weights[pairs] = scaled(unit, norm, largest, own)
+    weights.flags.writeable = False
+    return weights
+
+
+def _blocks_of_users(user: Integers) -> Iterator[slice]:
+    """Slices of pairs, sorted by user, that keep each user's together."""
+    first = 0
+    while first < len(user):
+        last = user[min(first + _PAIRS, len(user)) - 1]
+        stop = int(np.searchsorted(user, last, side="right"))
+        yield slice(first, stop)
+        first = stop
 
 
 def _check_pairs(user: Integers, task: Integers, weights: Floats) -> None:

@@ -212,6 +212,7 @@ class MatrixFactorization(Parameters, Recommender):
         item_step = ItemStep(
             settings, plan, curator, weights, labels, data, ridge, scale, scale * counts, users
         )
+        del weights  # the largest array beside the data
         items, done = self._first_items(data.items, choice.factors), 0
         if saved is not None and saved.done:
             items, done = array_from_bytes(saved.values), saved.done

@@ -83,7 +83,10 @@ class ItemStep:
         users: float,
     ) -> None:
         self._settings, self._plan, self._curator = settings, plan, curator
-        self._weights, self._exact_users = weights, data.users
+        # What they are bounded by is needed all the time, the weights themselves only here.
+        none = np.zeros(0, dtype=np.int64)
+        self._weights = UserWeights(none, none, np.zeros(0), bounded=weights.bounded)
+        self._exact_users = data.users
         self._ridge, self._scale, self._sums, self._users = ridge, scale, sums, users
         self._label_norms: Array | None = None
         if weights.bounded and (settings.clip == "row" or settings.solver == "descent"):
@@ -94,9 +97,14 @@ class ItemStep:
         whole_users = settings.solver == "descent" and weights.bounded
         order: Any = UserRows if whole_users else TaskRows
         # The features come later, anew in every sweep; a row's are those of its user.
-        none = np.zeros((0, 0))
         self._rows = order.sort(
-            none, weights.user, labels, weights.values, weights.user, weights.task, data.items
+            np.zeros((0, 0)),
+            weights.user,
+            labels,
+            weights.values,
+            weights.user,
+            weights.task,
+            data.items,
         )
 
     def __call__(self, sweep: int, vectors: Array, items: Array) -> Array:

@@ -1,0 +1,44 @@
+"""Peak memory of a private training beyond its data and factors: `python -m benchmarks.memory [factors]`.
+
+On Linux: the peak of the resident set is cleared once the data is there, and read when a training of one
+sweep is done. The users' vectors and the items, in float64, count as factors.
+"""
+
+import sys
+from pathlib import Path
+
+import apportion as ap
+from apportion.data.simulate import SHAPES
+
+
+def status(name: str) -> float:
+    """An entry of /proc/self/status, in MB."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    [line] = [line for line in lines if line.startswith(name)]
+    return int(line.split()[1]) / 1000
+
+
+def main() -> None:
+    """Print the peaks for both kinds of statistics."""
+    factors = int(sys.argv[1]) if len(sys.argv) > 1 else 128
+    small = ap.simulate_interactions(users=2000, items=300, rows=20_000)
+    data = ap.simulate_interactions(**SHAPES["ml-20m"])
+    vectors = 8e-6 * factors * (data.users + data.items)
+    for statistics in ("shared", "per-task"):
+        for feedback in ("implicit",):
+            model = ap.MatrixFactorization(factors, 1, feedback, epsilon=1.0, statistics=statistics)
+            if feedback == "explicit":
+                model.set_params(intercept_share=0.1)
+            model.fit(small)  # compiles
+            Path("/proc/self/clear_refs").write_text("5")
+            before = status("VmRSS")
+            model.fit(data)
+            beyond = status("VmHWM") - before - vectors
+            print(
+                f"{feedback}, {statistics}: {beyond:.0f} MB beyond data and factors ({vectors:.0f} MB)",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
