@@ -87,7 +87,7 @@ def _features(rows: TaskRows, kind: Any) -> Any:
 def _examples(rows: TaskRows) -> tuple[Integers, Array, Array]:
     """The rows of features, labels and weights, of the only types that are compiled for."""
     return (
-        np.ascontiguousarray(rows.feature_row, dtype=np.int64),
+        np.ascontiguousarray(rows.feature_row, dtype=np.int32),
         np.ascontiguousarray(rows.label, dtype=np.float64),
         np.ascontiguousarray(rows.weight, dtype=np.float64),
     )
