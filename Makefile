@@ -15,10 +15,10 @@ test: $(READY) lint types
 test-slow: $(READY)
 	$(BIN)/pytest -n 2 -q -m slow
 
-# Attacks that try to prove the guarantee wrong: long forms.
+# What tries to prove the guarantee wrong, in its long forms: attacks, kills, forged files. Under half an hour.
 audit: $(READY)
 	$(BIN)/apportion audit --long --output apportion-results/audit/audit.html
-	$(BIN)/pytest -n 2 -q -m slow tests/audit
+	$(BIN)/pytest -n 2 -q -m slow tests/audit tests/privacy tests/recommend tests/fuzz
 
 lint: $(READY)
 	$(BIN)/ruff check .
