@@ -26,6 +26,7 @@ from apportion.privacy import (
     packed_width,
     unpack,
 )
+from apportion.privacy.discrete import Scales
 from apportion.tasks.penalty import Penalty
 from apportion.tasks.ridge import solve_statistics
 
@@ -131,15 +132,18 @@ class _Sums:
     def __init__(self, dimension: int) -> None:
         self._dimension = dimension
 
-    def statistics(self, rows: TaskRows, first_task: int, stop_task: int) -> tuple[Array, Array]:
-        del rows
+    def statistics(
+        self, rows: TaskRows, first_task: int, stop_task: int, grids: tuple[float, float] | None
+    ) -> tuple[Array, Array]:
+        del rows, grids
         tasks, d = stop_task - first_task, self._dimension
         return np.zeros((tasks, packed_width(d))), np.zeros((tasks, d))
 
 
 def _draw(noise: NoiseSource, d: int, systems: int) -> None:
+    scales = Scales.of(np.full(packed_width(d) + d, 2.0**55))
     for first in range(0, systems, 256):
-        noise.standard_normal("A", 0, first, min(256, systems - first), packed_width(d) + d)
+        noise.discrete_gaussian("A", 0, first, min(256, systems - first), scales)
 
 
 def _by_eigh(A: Array, b: Array, alpha: Array, ridge: float) -> Array:

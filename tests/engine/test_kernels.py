@@ -11,6 +11,7 @@ import pytest
 from apportion.engine import CpuEngine, TaskRows, sums
 from apportion.engine.gram import add_upper, aligned, cholesky, padded, substitute
 from apportion.privacy import UserBound, short_rows, unpack
+from apportion.privacy.bounds import ROUNDING
 
 SIZES = [1, 3, 16, 17, 32, 64, 100, 128]
 ITEMS = 300
@@ -230,6 +231,33 @@ def test_32_bits_are_never_passed(count: int) -> None:
     assert first == pytest.approx(count * BOUND**2, rel=1e-3)
     assert first <= count * BOUND**2
     assert (second, third) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("d", [1, 2, 15, 33, 128])
+def test_no_row_passes_its_bound_on_any_grid(d: int) -> None:
+    # Features half way between whole numbers, weights at which rounding is all there is, any bound.
+    rng = np.random.default_rng(d)
+    none = np.zeros(1, int)
+    for _ in range(60):
+        G, L, mu = 10 ** rng.uniform(-50, 50), 10 ** rng.uniform(-50, 50), 10 ** rng.uniform(-9, 6)
+        halves = (rng.integers(0, 40, (1, d)) + 0.5 + rng.choice([-1e-9, 1e-9], (1, d))) * G / 32767
+        features = halves if rng.random() < 0.5 else 2 * G * rng.normal(size=(1, d))
+        short, unit = short_rows(features, G, stretch=bool(rng.integers(2)))
+        w = min(
+            1.0, rng.choice([1.0, 10 ** rng.uniform(-8, 0), d * 2.0**-26 * rng.uniform(0.2, 3)])
+        )
+        y = rng.choice([-L, L])
+        rows = TaskRows(
+            short, none, np.array([y]), np.array([w]), none, np.array([0, 1]), unit=unit
+        )
+        grids = UserBound(G * G, "A").grid(mu), UserBound(L * G, "b").grid(mu)
+        A, b = CpuEngine().statistics(rows, 0, 1, grids)
+        alone = CpuEngine().moments(rows, grids[1])
+        # In units of the grid, so that no square is beyond all numbers.
+        most = w * np.array([G * G / grids[0], L * G / grids[1]]) * (1 + ROUNDING)
+        assert np.linalg.norm(unpack(A / grids[0], d)) <= most[0]
+        assert np.linalg.norm(b / grids[1]) <= most[1]
+        assert np.linalg.norm(alone / grids[1]) <= most[1]
 
 
 @pytest.mark.parametrize("d", [3, 16, 33])

@@ -246,3 +246,11 @@ def test_truncated_numbers_are_never_larger() -> None:
         assert (np.abs(short - values) < grid).all()
         np.testing.assert_array_equal(np.rint(short / grid), short / grid)
     np.testing.assert_array_equal(truncate(values, 0.0), values)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("stretch", [True, False])
+def test_rows_without_a_norm_are_refused(wrong: float, stretch: bool) -> None:
+    # NaN has no order: such a row would pass as if it were short, with all its other numbers.
+    with pytest.raises(ap.ReleaseError, match="NaN or infinity"):
+        short_rows(np.array([[1.0, 2.0, 2.0], [wrong, 5.0, 5.0]]), 1.0, stretch=stretch)

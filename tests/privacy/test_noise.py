@@ -1,4 +1,4 @@
-"""Noise: cryptographic, normal, and a function of (key, stream, task) alone."""
+"""Noise: cryptographic, discrete Gaussian, and a function of (key, stream, step, task) alone."""
 
 import copy
 import pickle
@@ -6,26 +6,47 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given
 from hypothesis import strategies as st
-from randomgen import AESCounter
 from scipy import stats
 
 import apportion as ap
 from apportion.privacy import Curator, PrivacyTarget
+from apportion.privacy.discrete import Scales
 from apportion.privacy.noise import TILE, NoiseSource
 
 SOURCE = NoiseSource.from_key(bytes(range(32)))
 TASKS, WIDTH = 3 * TILE + 7, 2
-WHOLE = SOURCE.standard_normal("sums", 0, 0, TASKS, WIDTH)
+# So large that two numbers are the same by chance once in 10^10 times.
+SCALES = Scales.of(np.array([2.0**100, 2.0**99]))
+WHOLE = SOURCE.discrete_gaussian("sums", 0, 0, TASKS, SCALES)
 
 
-def test_the_generator_is_aes_128_in_counter_mode() -> None:
-    # FIPS-197's cipher on the counters 0 and 1 (little endian) under the zero key.
-    words = AESCounter(key=0, counter=0).random_raw(4)
-    blocks = np.asarray(words, dtype="<u8").tobytes()
-    assert blocks[:16].hex() == "66e94bd4ef8a2c3b884cfa59ca342b2e"
-    assert blocks[16:].hex() == "47711816e91d6ff059bbbf2bf58e0fd3"
+def test_the_generator_is_aes_128_in_counter_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    # FIPS-197, appendix C.1: this key encrypts the counter that begins here to just that.
+    key, counter = bytes(range(16)), bytes.fromhex("00112233445566778899aabbccddeeff")
+    monkeypatch.setattr(NoiseSource, "_derive", lambda *_: key + counter)
+    words = NoiseSource()._words(b"noise", "sums", 0, 0)
+    first, more = words(2).tobytes(), words(4).tobytes()
+    assert first.hex() == "69c4e0d86a7b0430d8cdb78070b4c55a"
+    # The next blocks are those of the next numbers, big-endian, by the plain cipher.
+    cipher = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
+    start = int.from_bytes(counter, "big")
+    assert more == b"".join(cipher.update((start + k).to_bytes(16, "big")) for k in (1, 2))
+    assert words(1).dtype == np.dtype("<u8")
+
+
+def test_every_purpose_stream_step_and_tile_has_its_own_words() -> None:
+    places = [
+        (purpose, stream, step, tile)
+        for purpose in (b"noise", b"poisson")
+        for stream in ("a", "b", "ab", "")
+        for step in (0, 1, 256)
+        for tile in (0, 1, 256)
+    ]
+    words = np.concatenate([SOURCE._words(*place)(8) for place in places])
+    assert len(np.unique(words)) == 8 * len(places)
 
 
 @given(st.lists(st.integers(0, TASKS), max_size=6))
@@ -33,39 +54,56 @@ def test_blocks_of_any_size_in_any_order_give_the_same_bytes(cuts: list[int]) ->
     edges = sorted({0, TASKS, *cuts})
     noise = np.empty_like(WHOLE)
     for start, stop in reversed(list(pairwise(edges))):
-        noise[start:stop] = SOURCE.standard_normal("sums", 0, start, stop - start, WIDTH)
+        noise[start:stop] = SOURCE.discrete_gaussian("sums", 0, start, stop - start, SCALES)
     np.testing.assert_array_equal(noise, WHOLE)
 
 
 def test_same_key_same_bytes_other_key_other_bytes() -> None:
-    again = NoiseSource.from_key(bytes(range(32))).standard_normal("sums", 0, 0, TASKS, WIDTH)
-    other = NoiseSource.from_key(bytes(range(1, 33))).standard_normal("sums", 0, 0, TASKS, WIDTH)
+    again = NoiseSource.from_key(bytes(range(32))).discrete_gaussian("sums", 0, 0, TASKS, SCALES)
+    other = NoiseSource.from_key(bytes(range(1, 33))).discrete_gaussian("sums", 0, 0, TASKS, SCALES)
     np.testing.assert_array_equal(again, WHOLE)
-    assert not np.intersect1d(other, WHOLE).size
+    assert not np.intersect1d(np.abs(other), np.abs(WHOLE)).size
+
+
+def test_the_bytes_of_a_key_never_change() -> None:
+    # A training that is resumed by a later version must show the same noise, and no second view.
+    assert WHOLE[:2].tolist() == [
+        [-2708279554432027, -523124436896140],
+        [3508051483552056, 500578566444781],
+    ]
 
 
 def test_fresh_keys_differ() -> None:
-    first, second = (NoiseSource().standard_normal("sums", 0, 0, TILE, 1) for _ in range(2))
+    first, second = (NoiseSource().discrete_gaussian("sums", 0, 0, TILE, SCALES) for _ in range(2))
     assert not np.intersect1d(first, second).size
 
 
-def test_nothing_repeats_between_streams_and_tasks() -> None:
-    steps = [SOURCE.standard_normal("sums", step, 0, TASKS, WIDTH) for step in (1, 2)]
+def test_nothing_repeats_between_streams_steps_tasks_and_columns() -> None:
+    steps = [SOURCE.discrete_gaussian("sums", step, 0, TASKS, SCALES) for step in (1, 2)]
     streams = steps + [
-        SOURCE.standard_normal(name, 0, 0, TASKS, WIDTH) for name in ("a", "b", "a.A", "a.b")
+        SOURCE.discrete_gaussian(name, 0, 0, TASKS, SCALES) for name in ("a", "b", "a.A", "a.b")
     ]
-    everything = np.concatenate([WHOLE.ravel(), *(noise.ravel() for noise in streams)])
+    everything = np.abs(np.concatenate([WHOLE.ravel(), *(noise.ravel() for noise in streams)]))
     assert len(np.unique(everything)) == len(everything)
 
 
-def test_it_is_standard_normal_and_uncorrelated() -> None:
-    noise = SOURCE.standard_normal("large", 0, 0, 2000, 50)
-    assert stats.kstest(noise.ravel(), "norm").pvalue > 1e-4
-    assert stats.kstest(noise[:, 0], "norm").pvalue > 1e-4
-    # Correlations of 2000 pairs have standard deviation 0.022; 1225 pairs stay within 5.5 of them.
-    correlation = np.corrcoef(noise.T)[np.triu_indices(50, 1)]
-    assert np.abs(correlation).max() < 5.5 / np.sqrt(2000)
-    assert (np.abs(noise) > 3.5).mean() == pytest.approx(2 * stats.norm.sf(3.5), rel=0.4)
+def test_tasks_columns_steps_and_releases_are_independent() -> None:
+    tasks, columns = 2000, 20
+    scales = Scales.of(np.full(columns, 1e14))
+    places = [("sums", 0), ("sums", 1), ("other", 0)]
+    noise = np.concatenate(
+        [SOURCE.discrete_gaussian(name, step, 0, tasks, scales) / 1e7 for name, step in places],
+        axis=1,
+    )
+    assert stats.kstest(noise.ravel(), "norm").pvalue > 1e-5
+    # Correlations of 2000 pairs have standard deviation 0.022; all 1770, and as many of the squares,
+    # and of tasks with those after them, stay within 5.5 of it.
+    upper = np.triu_indices(noise.shape[1], 1)
+    for values in (noise, noise**2, np.abs(noise)):
+        assert np.abs(np.corrcoef(values.T)[upper]).max() < 5.5 / np.sqrt(tasks)
+    for shift in (1, TILE):
+        products = np.mean(noise[shift:] * noise[:-shift], axis=0)
+        assert np.abs(products).max() < 5.5 / np.sqrt(tasks - shift)
 
 
 def test_sampling_keys_are_secret_and_distinct() -> None:
@@ -89,9 +127,8 @@ def test_a_seed_is_repeatable_and_not_secret() -> None:
     first, second = NoiseSource.from_seed(7), NoiseSource.from_seed(7)
     assert not first.secret
     assert NoiseSource().secret
-    np.testing.assert_array_equal(
-        first.standard_normal("s", 0, 0, 3, 1), second.standard_normal("s", 0, 0, 3, 1)
-    )
+    drawn = [source.discrete_gaussian("s", 0, 0, 3, SCALES) for source in (first, second)]
+    np.testing.assert_array_equal(*drawn)
 
 
 @pytest.mark.parametrize("seed", [1.5, "1", True, -1])

@@ -7,7 +7,19 @@ import pytest
 from scipy import stats
 
 import apportion as ap
-from apportion.privacy import Curator, NoiseSource, Part, PrivacyTarget, UserBound, pack, unpack
+from apportion.privacy import (
+    Curator,
+    NoiseSource,
+    Part,
+    PrivacyTarget,
+    Record,
+    UserBound,
+    pack,
+    packed_width,
+    unpack,
+)
+from apportion.privacy.bounds import ROUNDING
+from apportion.privacy.release import _add_noise
 
 TARGET = PrivacyTarget(epsilon=1.0, delta=1e-5)
 BOUND = UserBound(2.0, "by construction")
@@ -42,6 +54,91 @@ def test_symmetric_noise_is_spherical_in_the_frobenius_norm() -> None:
         along = np.einsum("tij,ij->t", matrices, unit)
         ratio = np.sum(along**2) / scale**2
         assert stats.chi2.ppf(1e-6, 4000) < ratio < stats.chi2.isf(1e-6, 4000)
+
+
+@pytest.mark.parametrize("mu", [0.2, 3e-9])
+def test_symmetric_parts_have_half_the_variance_off_the_diagonal(mu: float) -> None:
+    d, tasks = 4, 3000
+    desk = curator()
+    noisy = desk.symmetric("A", np.zeros((tasks, packed_width(d))), BOUND, mu)
+    scale = next(iter(desk.ledger)).noise_scale
+    rows, columns = np.triu_indices(d)
+    variance = np.where(rows == columns, scale**2, scale**2 / 2)
+    ratio = np.sum(noisy**2, axis=0) / variance
+    assert (ratio > stats.chi2.ppf(1e-6, tasks)).all()
+    assert (ratio < stats.chi2.isf(1e-6, tasks)).all()
+
+
+@pytest.mark.parametrize("mu", [1e-9, 1e-3, 0.2, 30.0, 1e6, 1e9])
+def test_the_noise_is_never_less_than_recorded(mu: float) -> None:
+    for part in parts(3):
+        record = part.record("A", 10, mu)
+        assert math.frexp(record.grid)[0] == 0.5  # a power of two
+        scales = part.scales(record)
+        assert scales is not None
+        spread = scales.variance[scales.of_column] * record.grid**2
+        rows, columns = np.triu_indices(3)
+        share = np.where(rows == columns, 1.0, 0.5) if part.symmetric else np.ones(3)
+        # Nine units more, for the grid (see the proof); these are nothing unless mu is huge.
+        expected = share * record.noise_scale**2 + 9 * record.grid**2
+        assert (spread >= expected).all()
+        np.testing.assert_allclose(spread, expected, rtol=1e-14)
+        assert mu > 1e3 or spread.max() <= record.noise_scale**2 * (1 + 1e-6)
+
+
+def test_the_recorded_sensitivity_includes_rounding() -> None:
+    record = Part("A", "matrices", BOUND).record("A", 10, 0.2)
+    assert record.sensitivity == 2.0 * (1 + 2.0**-20) == BOUND.norm * (1 + ROUNDING)
+    assert record.noise_scale == record.sensitivity / 0.2
+    without = Part("A", "matrices", BOUND).record("A", 10, math.inf)
+    assert (without.sensitivity, without.noise_scale, without.grid) == (2.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("mu", [1e-9, 0.2])
+def test_released_values_are_multiples_of_the_recorded_grid(mu: float) -> None:
+    desk = curator()
+    grid = BOUND.grid(mu)
+    noisy = desk.sums("sums", grid * np.arange(200.0)[:, None], BOUND, mu)
+    (record,) = desk.ledger
+    assert record.grid == grid
+    np.testing.assert_array_equal(noisy / grid, np.rint(noisy / grid))
+    assert not np.array_equal(noisy / grid % 2, np.zeros_like(noisy))  # all multiples, not some
+
+
+@pytest.mark.parametrize("wrong", [0.5, 1.25, -0.5, 2.0**53 + 2, 1e300])
+def test_sums_off_the_grid_are_refused_and_not_shown(wrong: float) -> None:
+    desk = curator()
+    sums = np.zeros((100, 3))
+    sums[70, 2] = 12345 * BOUND.grid(0.2) if wrong < 0 else 0.0
+    sums[80, 1] = wrong * BOUND.grid(0.2)
+    with pytest.raises(ap.ReleaseError, match="not on the grid") as refused:
+        desk.sums("sums", sums, BOUND, 0.2)
+    assert not any(character.isdigit() for character in str(refused.value))
+    assert len(desk.ledger) == 1  # it counts all the same
+
+
+def test_what_was_refused_is_not_fed_again() -> None:
+    release = curator().open("sums", [Part("sums", "", BOUND)], 10, 0.2)
+    with pytest.raises(ap.ReleaseError, match="not on the grid"):
+        release.feed(0, np.full((10, 1), release.grids[0] / 2))
+    with pytest.raises(ap.ReleaseError, match="fed twice"):
+        release.feed(0, np.zeros((10, 1)))
+
+
+def test_noise_is_added_to_whole_numbers_before_anything_is_rounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Numbers beyond 2^53 are even in 64-bit arithmetic: rounding both would tell 1 + 2 from 2 + 1.
+    far = 2**54
+    record = Record("sums", "", (1, 1), 1.0, "", noise_scale=1.0, grid=1.0)
+    released = []
+    for total, drawn in [(1.0, far + 2), (2.0, far + 1), (3.0, far)]:
+        fixed = np.array([[drawn]])
+        monkeypatch.setattr(NoiseSource, "discrete_gaussian", lambda *_, fixed=fixed: fixed.copy())
+        scales = Part("sums", "", BOUND).scales(record)
+        noisy = _add_noise(NoiseSource(), map, scales, record, 0, 0, np.array([[total]]))
+        released.append(float(noisy[0, 0]))
+    assert len(set(released)) == 1
 
 
 def test_packing_round_trip() -> None:

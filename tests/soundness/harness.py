@@ -5,7 +5,8 @@ sums may differ by at most the recorded sensitivity. So the second training is s
 first one released, while its own raw sums are recorded. Then
 
 - every raw sum must have moved by no more than the sensitivity in the ledger,
-- the difference must be what the user alone would have given: nobody else's part may change,
+- the difference must be what the user alone would have given, to the last bit: nobody else's part may
+  change,
 - the weights of all other users must be the same, and
 - reports and models, with everything they hold, must be equal to the bit: whatever differs would
   have come past the releases.
@@ -52,8 +53,12 @@ CLASSIFIER = {"coef_", "intercept_", "classes_", "privacy_"}
 
 @dataclass
 class Tape:
-    """Raw and released values of one training, by record name, then (step, first task)."""
+    """Raw and released values of one training, by record name, then (step, first task).
 
+    ``units`` are the raw sums in units of the grid, ``raw`` are such that norms are those of the guarantee.
+    """
+
+    units: dict[str, dict[tuple[int, int], Array]] = field(default_factory=dict)
     raw: dict[str, dict[tuple[int, int], Array]] = field(default_factory=dict)
     released: dict[str, dict[tuple[int, int], Array]] = field(default_factory=dict)
     weights: dict[tuple[int, int], float] = field(default_factory=dict)
@@ -121,6 +126,7 @@ def recording(tape: Tape, replay: Tape | None = None) -> Any:
         at = (self._step, first_task)
         answer = []
         for part, record, raw, noisy in zip(self._parts, self.records, sums, released, strict=True):
+            tape.units.setdefault(record.name, {})[at] = raw / record.grid
             isometric = raw.copy()
             if part.symmetric:  # the Frobenius norm counts off-diagonal entries twice
                 rows, columns = np.triu_indices(part.width)
@@ -189,11 +195,10 @@ def compare(fit: Fit, data: Data, neighbour: Data) -> list[Change]:
             continue
         blocks = first.raw[record.name]
         assert sum(len(block) for block in blocks.values()) == record.shape[0] * record.steps
-        for at, raw in blocks.items():
-            moved = np.abs(raw - second.raw[record.name][at])
-            own = np.abs(alone.raw[record.name][at])
-            # To the last digit: sums are exact (and then multiplied by sqrt(2), where they are symmetric).
-            np.testing.assert_allclose(moved, own, rtol=0, atol=1e-15 * np.abs(raw).max())
+        for at, units in first.units[record.name].items():
+            moved = np.abs(units - second.units[record.name][at])
+            # To the last bit: sums are exact.
+            np.testing.assert_array_equal(moved, np.abs(alone.units[record.name][at]))
         for step in range(record.steps):
             squared = sum(
                 np.sum((raw - second.raw[record.name][at]) ** 2)

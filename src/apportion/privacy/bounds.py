@@ -107,7 +107,7 @@ def short_rows(
     """Rows [rows, d] as 16-bit whole numbers, and their unit, with an L2 norm of at most ``bound``.
 
     The unit is bound / (2^15 - 1). Rounding to whole numbers moves a row by at most sqrt(d) / 2 units, so
-    rows are clipped (or stretched) to that much less than the bound before.
+    rows are clipped (or stretched) to that much less than the bound before. NaN or infinity is refused.
 
     >>> short, unit = short_rows(np.array([[3.0, 4.0], [0.3, 0.4]]), bound=1.0)
     >>> (short * unit).round(3)
@@ -121,6 +121,8 @@ def short_rows(
     short = np.empty(rows.shape, dtype=np.int16)
     for first in range(0, len(rows), _BLOCK):
         block = np.asarray(rows[first : first + _BLOCK], dtype=np.float64)
+        if not np.isfinite(block).all():
+            raise ReleaseError("the rows hold NaN or infinity: these have no bound")
         short[first : first + _BLOCK] = np.rint(change(block, limit) / unit)
     return short, unit
 

@@ -3,8 +3,8 @@
 Guarantee
     ``draw`` gives independent whole numbers i with probability proportional to exp(-i^2 / (2 v)), for any
     v >= 1, if the words are independent and uniform. Nothing is rounded: where an answer hangs on digits
-    that floating-point numbers do not have (about once in 10^10 draws), more digits are computed.
-    Numbers beyond 32 standard deviations, whose probability is below 2^-730, never come.
+    that floating-point numbers do not have (about once in 2 * 10^9 draws), more digits are computed.
+    Only numbers beyond 32 standard deviations, whose probability is below 2^-730, may be missing.
 
 How
     Rejection. The half-line is cut into 512 blocks of w whole numbers, w being a sixteenth of a
@@ -23,7 +23,7 @@ How
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal, localcontext
+from decimal import Context, Decimal, localcontext
 from functools import cache
 from typing import Any, NamedTuple, Self
 
@@ -61,10 +61,12 @@ class Blocks(NamedTuple):
 
 @cache
 def blocks() -> Blocks:
-    """The one table; it does not depend on the variance."""
-    shape = np.exp(-0.5 * (np.arange(_BLOCKS) / _PER_DEVIATION) ** 2)
-    ceiling = (1 - 2.0**-40) / float(shape.sum())
-    chances = [1 + math.ceil(ceiling * 2.0**64 * height) for height in shape]
+    """The one table; it does not depend on the variance, nor on the machine."""
+    with localcontext(Context(prec=50)):
+        shape = [(Decimal(-k * k) / (2 * _PER_DEVIATION**2)).exp() for k in range(_BLOCKS)]
+        ceiling = (1 - 2.0**-40) / float(sum(shape))
+        # In floating point some would fall short of what they must be at least.
+        chances = [1 + math.ceil(Decimal(ceiling) * 2**64 * height) for height in shape]
     chances[0] += 2**64 - sum(chances)
     log = np.array([math.log(ceiling) + 64 * math.log(2) - math.log(n) for n in chances])
     # Fill every column up to the same height, with one block that lacks and one that has too much.
@@ -103,7 +105,7 @@ class Scales:
         """For columns with these variances, each at least one; few different ones, [columns]."""
         different, of_column = np.unique(variances, return_inverse=True)
         assert 1 <= different[0] <= different[-1] < 2.0**110
-        widths = [_isqrt_up(Decimal(v)) for v in different.tolist()]
+        widths = [_width(v) for v in different.tolist()]
         shift = [max(0, width.bit_length() - 26) for width in widths]
         block = [-(-width >> by) for width, by in zip(widths, shift, strict=True)]
         ends = [(b << by) * (1.0 + np.arange(_BLOCKS)) for b, by in zip(block, shift, strict=True)]
@@ -117,12 +119,10 @@ class Scales:
         )
 
 
-def _isqrt_up(variance: Decimal) -> int:
+def _width(variance: float) -> int:
     """The least whole number w with 16 w >= sqrt(variance)."""
-    w = int((variance.sqrt() / _PER_DEVIATION).to_integral_value(rounding="ROUND_FLOOR"))
-    while (_PER_DEVIATION * w) ** 2 < variance:
-        w += 1
-    return w
+    # 256 w^2 >= variance; dividing by a power of two is exact.
+    return 1 + math.isqrt(math.ceil(variance / _PER_DEVIATION**2) - 1)
 
 
 def draw(out: NDArray[np.int64], scales: Scales, words: Callable[[int], Words]) -> None:
@@ -132,7 +132,7 @@ def draw(out: NDArray[np.int64], scales: Scales, words: Callable[[int], Words]) 
     while True:
         at, used, state, number, block, digits = _fill(
             flat, at, supply, used, scales.of_column, scales.variance, scales.block, scales.shift,
-            scales.low, table.log, table.cut, table.other,
+            scales.low, table.log, table.cut, table.other, _DOUBT,
         )  # fmt: skip
         if state == _DONE:
             return
@@ -159,6 +159,7 @@ def _fill(
     log: NDArray[np.float64],
     cut: Words,
     other: NDArray[np.uint16],
+    doubt: float,
 ) -> Any:
     """Go on until out is full, words are short, or a number is in doubt; then say which and where."""
     columns, half = len(of_column), np.uint64(0xFFFFFFFF)
@@ -193,9 +194,9 @@ def _fill(
                 number = -number
             if digits >= low[k]:
                 chance = np.exp(log[k] + factor * float(number) * float(number)) * 2.0**31
-                if digits >= chance * (1 + _DOUBT):
+                if digits >= chance * (1 + doubt):
                     continue
-                if digits + 1 > chance * (1 - _DOUBT):
+                if digits + 1 > chance * (1 - doubt):
                     return at, used, _DOUBTFUL, number, k, digits
             break
         out[at] = number
@@ -214,7 +215,7 @@ def _settle(
     while True:
         digits = digits << 64 | int(words(1)[0])
         known += 64
-        with localcontext(prec=known // 3 + 20):
+        with localcontext(Context(prec=known // 3 + 20)):
             odds = Decimal(table.ceiling) * 2**64 / table.chances[block]
             chance = odds * (-(Decimal(number) ** 2) / (2 * Decimal(variance))).exp() * 2**known
             if chance >= digits + 2:

@@ -397,8 +397,9 @@ def _add_noise(
         if (np.rint(out) != out).any() or np.abs(out).max(initial=0.0) > _EXACT:
             raise ReleaseError("the sums are not on the grid: round what every user adds first")
         drawn = noise.discrete_gaussian(record.name, step, first_task + first, stop - first, scales)
-        np.add(out, drawn, out=out)
-        out *= record.grid
+        # As whole numbers: what is rounded, if the sum has more than 53 bits, is the noisy sum.
+        drawn += out.astype(np.int64)
+        np.multiply(drawn, record.grid, out=out)
 
     tiles = range(first_task // TILE, -(-(first_task + tasks) // TILE))
     for _ in zip(tiles, run(add, tiles), strict=True):  # every tile, or it is an error
