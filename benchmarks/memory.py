@@ -25,19 +25,17 @@ def main() -> None:
     data = ap.simulate_interactions(**SHAPES["ml-20m"])
     vectors = 8e-6 * factors * (data.users + data.items)
     for statistics in ("shared", "per-task"):
-        for feedback in ("implicit",):
-            model = ap.MatrixFactorization(factors, 1, feedback, epsilon=1.0, statistics=statistics)
-            if feedback == "explicit":
-                model.set_params(intercept_share=0.1)
-            model.fit(small)  # compiles
-            Path("/proc/self/clear_refs").write_text("5")
-            before = status("VmRSS")
-            model.fit(data)
-            beyond = status("VmHWM") - before - vectors
-            print(
-                f"{feedback}, {statistics}: {beyond:.0f} MB beyond data and factors ({vectors:.0f} MB)",
-                flush=True,
-            )
+        model = ap.MatrixFactorization(
+            factors, 1, "implicit", epsilon=1.0, statistics="shared"
+        ).set_params(statistics=statistics)
+        model.fit(small)  # compiles
+        Path("/proc/self/clear_refs").write_text("5")
+        before = status("VmRSS")
+        model.fit(data)
+        beyond = status("VmHWM") - before - vectors
+        print(
+            f"{statistics}: {beyond:.0f} MB beyond data and factors ({vectors:.0f} MB)", flush=True
+        )
 
 
 if __name__ == "__main__":
