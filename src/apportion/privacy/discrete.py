@@ -164,20 +164,18 @@ def _fill(
     """Go on until out is full, words are short, or a number is in doubt; then say which and where."""
     columns, half = len(of_column), np.uint64(0xFFFFFFFF)
     column = at % columns
+    limits, factors = np.uint64(2**32) % blocks, -0.5 / variance
     while at < len(out):
         scale = of_column[column]
-        block, shift = blocks[scale], shifts[scale]
-        limit = np.uint64(2**32) % block
-        factor, low = -0.5 / variance[scale], lows[scale]
-        # As many numbers of this scale as there are.
+        block, shift, limit = blocks[scale], shifts[scale], limits[scale]
         while True:
             if used + 3 > len(words):
                 return at, used, _WORDS, 0, 0, 0
             first, second = words[used], words[used + 1]
             used += 2
             k = np.int64(first & np.uint64(_BLOCKS - 1))
-            if first >> np.uint64(9) >= cut[k]:
-                k = np.int64(other[k])
+            alias = np.int64(other[k])  # read in any case: so there is nothing to guess
+            k = alias if first >> np.uint64(9) >= cut[k] else k
             product = (second >> np.uint64(32)) * block
             place = np.int64(product >> np.uint64(32))
             if shift:
@@ -187,13 +185,12 @@ def _fill(
                 continue  # or some places would come more often than others
             number = k * (np.int64(block) << shift) + place
             digits = np.int64(second & np.uint64(0x7FFFFFFF))
-            minus = second & np.uint64(0x80000000) != 0
-            if minus:
-                if number == 0:
-                    continue
-                number = -number
-            if digits >= low[k]:
-                chance = np.exp(log[k] + factor * float(number) * float(number)) * 2.0**31
+            minus = np.int64((second >> np.uint64(31)) & np.uint64(1))
+            if number == 0 and minus:
+                continue
+            number = (number ^ -minus) + minus  # its negative, if there is a minus
+            if digits >= lows[scale, k]:
+                chance = np.exp(log[k] + factors[scale] * float(number) * float(number)) * 2.0**31
                 if digits >= chance * (1 + doubt):
                     continue
                 if digits + 1 > chance * (1 - doubt):
@@ -205,6 +202,23 @@ def _fill(
         if column == columns:
             column = 0
     return at, used, _DONE, 0, 0, 0
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def add_to_sums(
+    sums: NDArray[np.float64], grid: float, noise: NDArray[np.int64], noisy: NDArray[np.float64]
+) -> bool:
+    """Noisy = sums + noise * grid, or False if a sum is not a multiple of the grid, or too large.
+
+    They are added as whole numbers: what is rounded, if it has more than 53 bits, is the noisy sum.
+    """
+    fine = True
+    for row in range(sums.shape[0]):
+        for column in range(sums.shape[1]):
+            units = sums[row, column] / grid  # exact: the grid is a power of two
+            fine &= np.rint(units) == units and abs(units) <= 2.0**53
+            noisy[row, column] = (np.int64(units) + noise[row, column]) * grid
+    return fine
 
 
 def _settle(

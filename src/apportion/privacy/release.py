@@ -50,15 +50,12 @@ from scipy.special import ndtri
 from apportion.privacy.bounds import ROUNDING, UserBound
 from apportion.privacy.budget import Reservation
 from apportion.privacy.checks import number, whole
-from apportion.privacy.discrete import Scales
+from apportion.privacy.discrete import Scales, add_to_sums
 from apportion.privacy.errors import ParameterError, ReleaseError
 from apportion.privacy.ledger import Ledger, PrivacyTarget, Record
 from apportion.privacy.noise import TILE, NoiseSource
 
 Array = NDArray[np.float64]
-
-# Sums on a grid are exact up to so many of its units.
-_EXACT = 2.0**53
 Run = Callable[[Callable[[int], None], Iterable[int]], Iterable[None]]
 # Told the record, the step, the first task and the raw sums before their noise is drawn; may refuse them.
 Witness = Callable[..., None]
@@ -387,19 +384,14 @@ def _add_noise(
 ) -> Array:
     if scales is None:
         return np.array(sums, dtype=np.float64)
-    tasks = len(sums)
+    tasks, sums = len(sums), np.ascontiguousarray(sums, dtype=np.float64)
     noisy = np.empty(sums.shape)
 
     def add(tile: int) -> None:
         first, stop = max(tile * TILE - first_task, 0), min((tile + 1) * TILE - first_task, tasks)
-        out = noisy[first:stop]
-        np.divide(sums[first:stop], record.grid, out=out)  # exact: the grid is a power of two
-        if (np.rint(out) != out).any() or np.abs(out).max(initial=0.0) > _EXACT:
-            raise ReleaseError("the sums are not on the grid: round what every user adds first")
         drawn = noise.discrete_gaussian(record.name, step, first_task + first, stop - first, scales)
-        # As whole numbers: what is rounded, if the sum has more than 53 bits, is the noisy sum.
-        drawn += out.astype(np.int64)
-        np.multiply(drawn, record.grid, out=out)
+        if not add_to_sums(sums[first:stop], record.grid, drawn, noisy[first:stop]):
+            raise ReleaseError("the sums are not on the grid: round what every user adds first")
 
     tiles = range(first_task // TILE, -(-(first_task + tasks) // TILE))
     for _ in zip(tiles, run(add, tiles), strict=True):  # every tile, or it is an error
