@@ -21,8 +21,11 @@ def check_columns(frame: Any, names: Sequence[str]) -> None:
         raise DataError(f"from_frame takes a pandas, polars or pyarrow table, got a {kind}")
     present = list(getattr(frame, "column_names", None) or frame.columns)
     for name in names:
+        # Other names are not told: those of a file that was read without its header are its first row.
         if name not in present:
-            raise DataError(f"there is no column {name!r}; the columns are {present}")
+            raise DataError(f"the table has no column {name!r} among its {len(present)}")
+        if present.count(name) > 1:
+            raise DataError(f"the table has {present.count(name)} columns {name!r}")
 
 
 def read_columns(
@@ -54,7 +57,7 @@ def read_columns(
         present = lazy.collect_schema().names()
         for name in wanted:
             if name not in present:
-                raise DataError(f"{path} has no column {name!r}; its columns are {present}")
+                raise DataError(f"{path} has no column {name!r}{_other_columns(present, is_csv)}")
         frame = lazy.select(wanted).collect()
     except pl.exceptions.NoDataError:
         raise DataError(f"{path} is empty") from None
@@ -67,6 +70,13 @@ def read_columns(
         *(ids_from_text(frame[name]) for name in ids if name not in texts),
         *(_numbers(frame[name]) for name in numbers),
     )
+
+
+def _other_columns(present: Sequence[str], is_csv: bool) -> str:
+    """What to look at instead. The first line of a CSV file may be a row, which is not to be told."""
+    if is_csv:
+        return f": the first line of a CSV file must name its columns, here {len(present)}"
+    return f"; its columns are {present}"
 
 
 def check_folder(folder: Path) -> None:

@@ -38,6 +38,7 @@ from apportion.privacy.errors import (
     ParameterError,
 )
 from apportion.privacy.gaussian import epsilon_from_mu, mu_from_epsilon
+from apportion.privacy.json_text import parse_json
 from apportion.privacy.ledger import PrivacyTarget, Record, total_epsilon
 
 VERSION = 1
@@ -478,14 +479,14 @@ def _to_json(records: Iterable[Record]) -> str:
 
 def _from_json(text: str) -> tuple[Record, ...]:
     with _damage_told():
-        return tuple(Record.from_dict(values) for values in json.loads(text))
+        return tuple(Record.from_dict(values) for values in parse_json(text))
 
 
 @contextmanager
 def _damage_told() -> Iterator[None]:
     try:
         yield
-    except (DataError, ParameterError, KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise BudgetFileError(f"the budget is damaged: {error}") from error
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from apportion.privacy.errors import BudgetExceededError, DataError
+from apportion.privacy.json_text import parse_json
 from apportion.privacy.ledger import Ledger, Record
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class PrivacyReport:
     def from_json(cls, text: str) -> Self:
         """Read a report. Epsilon and mu are computed again from the ledger, never read."""
         try:
-            values = json.loads(text)
+            values = parse_json(text)
             if values["format"] != FORMAT:
                 raise DataError(f"a privacy report of format {values['format']!r}, not {FORMAT}")
             return cls(

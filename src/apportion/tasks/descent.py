@@ -22,9 +22,9 @@ from apportion.privacy import (
     clip_values,
     unpack,
 )
-from apportion.privacy.bounds import MARGIN, check_bound, row_norms
+from apportion.privacy.bounds import MARGIN, row_norms
 from apportion.privacy.budget import gaussian_cost, sampled_cost
-from apportion.privacy.checks import number, whole
+from apportion.privacy.checks import number, whole, word
 from apportion.privacy.errors import ParameterError
 from apportion.privacy.release import OpenRelease
 from apportion.tasks.base import MultiTaskLinear
@@ -248,40 +248,42 @@ class MultiTaskDescent(MultiTaskLinear):
     @property
     def _gradient_bound(self) -> float:
         if self.gradient_bound is not None:
-            return check_bound("gradient_bound", self.gradient_bound)
+            return _check_bound("gradient_bound", self.gradient_bound)
         lipschitz = find_loss(self.loss).lipschitz
-        G = check_bound("feature_bound", self.feature_bound)
+        G = _check_bound("feature_bound", self.feature_bound)
         if math.isfinite(lipschitz):
-            return check_bound("gradient_bound", G * lipschitz / 2)
-        L = check_bound("label_bound", self.label_bound)
-        return check_bound("gradient_bound", G * L / 4)
+            return _check_bound("gradient_bound", G * lipschitz / 2)
+        L = _check_bound("label_bound", self.label_bound)
+        return _check_bound("gradient_bound", G * L / 4)
 
     @property
     def _radius(self) -> float:
         if self.radius is not None:
-            return check_bound("radius", self.radius)
-        return check_bound("radius", 2 * float(self.label_bound) / float(self.feature_bound))
+            return _check_bound("radius", self.radius)
+        return _check_bound("radius", 2 * float(self.label_bound) / float(self.feature_bound))
 
     def _check_parameters(self) -> None:
         find_loss(self.loss)
-        check_bound("feature_bound", self.feature_bound)
-        check_bound("label_bound", self.label_bound)
-        if self.clip not in ("user", "row"):
-            raise ParameterError(f'clip must be "user" or "row", got {self.clip!r}')
-        number("alpha", self.alpha, at_least=0, at_most=1e100)
+        _check_bound("feature_bound", self.feature_bound)
+        _check_bound("label_bound", self.label_bound)
+        word("clip", self.clip, ("user", "row"))
+        number("alpha", self.alpha, at_least=0, at_most=1e30)
         number("momentum", self.momentum, at_least=0, below=1)
         number("average", self.average, at_least=0, at_most=1)
         number("sampling_rate", self.sampling_rate, above=0, at_most=1)
-        if self.steps is not None and self.steps != "theory":
+        if self.steps is not None and not (isinstance(self.steps, str) and self.steps == "theory"):
             whole("steps", self.steps, at_least=1)
-        if self.schedule not in (*_POWERS, "adaptive", "theory"):
-            choices = ", ".join(("adaptive", *_POWERS, "theory"))
-            raise ParameterError(f"schedule must be one of {choices}, got {self.schedule!r}")
+        word("schedule", self.schedule, ("adaptive", *_POWERS, "theory"))
         if self.learning_rate is not None:
-            number("learning_rate", self.learning_rate, above=0, at_most=1e100)
+            number("learning_rate", self.learning_rate, above=0, at_most=1e30)
         if self.users is not None:
-            whole("users", self.users, at_least=2)
+            whole("users", self.users, at_least=2, at_most=2**50)
         _ = self._gradient_bound, self._radius
+
+
+def _check_bound(name: str, bound: float) -> float:
+    """Within this range no square of a gradient or of a step is beyond all numbers."""
+    return number(name, bound, at_least=1e-50, at_most=1e50)
 
 
 def open_gradients(
@@ -385,4 +387,4 @@ class Gradients:
 
 def _project(coef: Array, radius: float) -> Array:
     norm = np.linalg.norm(coef, axis=1, keepdims=True)
-    return np.asarray(coef * np.minimum(1.0, radius / np.maximum(norm, 1e-300)))
+    return np.asarray(coef * np.minimum(1.0, radius / np.maximum(norm, 1e-200)))
