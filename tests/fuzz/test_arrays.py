@@ -76,16 +76,29 @@ def check_interactions(
 
 
 @given(
-    user=columns, item=columns, rating=st.none() | ratings, form=forms, same=st.booleans(),
-    items=st.sampled_from((None, "public", 6, 2**31, 2**62, [0, 1, 2, 3, 4, 5], [0, 0], "x", -1, 0, True, 1.5, {})),
+    user=columns,
+    item=columns,
+    rating=st.none() | ratings,
+    form=forms,
+    same=st.booleans(),
+    items=st.sampled_from(
+        (None, "public", 6, 2**31, 2**62, [0, 1, 2, 3, 4, 5], [0, 0], "x", -1, 0, True, 1.5, {})
+    ),
     within=st.sampled_from((None, (1, 5), (5, 1), (1, 1), (1,), "15", 3, (np.nan, 1), (1, 1e300))),
     outside=st.sampled_from(("error", "clip", None)),
-)  # fmt: skip
+)
 @examples(400)
 def test_interactions(
-    fuzz: Fuzz, user: list[Any], item: list[Any], rating: list[Any] | None, form: Callable[[Any], Any],
-    same: bool, items: Any, within: Any, outside: Any,
-) -> None:  # fmt: skip
+    fuzz: Fuzz,
+    user: list[Any],
+    item: list[Any],
+    rating: list[Any] | None,
+    form: Callable[[Any], Any],
+    same: bool,
+    items: Any,
+    within: Any,
+    outside: Any,
+) -> None:
     if same:  # lengths that agree, more often than not
         rows = min(len(user), len(item), *([] if rating is None else [len(rating)]))
         user, item = user[:rows], item[:rows]
@@ -143,24 +156,45 @@ def test_a_frame_read_without_its_header_tells_no_row(fuzz: Fuzz) -> None:
 
 
 @given(
-    user=columns, task=columns, rows=st.integers(0, 6), d=st.integers(0, 3), value=absurd,
-    place=st.integers(0, 20), labels=st.none() | ratings, per_user=st.booleans(),
-    tasks=st.sampled_from((None, "public", 6, 2**31, 2**62, [0, 1, 2, 3, 4, 5], "x", 0)), user_ids=st.none() | columns,
-)  # fmt: skip
+    user=columns,
+    task=columns,
+    rows=st.integers(0, 6),
+    d=st.integers(0, 3),
+    value=absurd,
+    place=st.integers(0, 20),
+    labels=st.none() | ratings,
+    per_user=st.booleans(),
+    tasks=st.sampled_from((None, "public", 6, 2**31, 2**62, [0, 1, 2, 3, 4, 5], "x", 0)),
+    user_ids=st.none() | columns,
+)
 @examples(300)
 def test_task_data(
-    fuzz: Fuzz, user: list[Any], task: list[Any], rows: int, d: int, value: Any, place: int, labels: Any,
-    per_user: bool, tasks: Any, user_ids: Any,
-) -> None:  # fmt: skip
+    fuzz: Fuzz,
+    user: list[Any],
+    task: list[Any],
+    rows: int,
+    d: int,
+    value: Any,
+    place: int,
+    labels: Any,
+    per_user: bool,
+    tasks: Any,
+    user_ids: Any,
+) -> None:
     features: Any = [[0.5] * d for _ in range(rows)]
     if place < rows * d:
         features[place // d][place % d] = value
     data = fuzz.case(
         lambda: ap.TaskData(
-            user[:rows], task[:rows], features, None if labels is None else labels[:rows],
-            tasks=tasks, per_user=per_user, user_ids=user_ids,
+            user[:rows],
+            task[:rows],
+            features,
+            None if labels is None else labels[:rows],
+            tasks=tasks,
+            per_user=per_user,
+            user_ids=user_ids,
         )
-    )  # fmt: skip
+    )
     if isinstance(data, ap.TaskData):
         assert np.isfinite(data.features).all()
         assert np.isfinite(data.labels).all()
@@ -204,10 +238,16 @@ def model() -> ap.MatrixFactorization:
 
 
 @given(
-    history=st.dictionaries(ids.filter(lambda value: not isinstance(value, list)), absurd | st.sampled_from((RATING, OUTSIDE)), max_size=3)
-    | st.lists(ids, max_size=3) | absurd,
-    k=absurd | st.integers(1, 4), unknown=st.sampled_from(("error", "ignore", "x")),
-)  # fmt: skip
+    history=st.dictionaries(
+        ids.filter(lambda value: not isinstance(value, list)),
+        absurd | st.sampled_from((RATING, OUTSIDE)),
+        max_size=3,
+    )
+    | st.lists(ids, max_size=3)
+    | absurd,
+    k=absurd | st.integers(1, 4),
+    unknown=st.sampled_from(("error", "ignore", "x")),
+)
 @examples(200)
 def test_histories(
     fuzz: Fuzz, model: ap.MatrixFactorization, history: Any, k: Any, unknown: Any

@@ -44,21 +44,37 @@ def test_bytes_changed(fuzz: Fuzz, tmp_path: Path, name: str, content: bytes) ->
 @pytest.mark.parametrize(
     "content",
     [
-        b"", b"\n", b"user\n", b"user,item,rating\n", b"user,user,rating\n1,2,3\n", b"user,item,rating\n1,2\n",
-        b"user,item,rating\n1,2,3,4\n", b"\xff\xfe\x00", b"user,item,rating\n\xff,1,2\n", b'user,item,rating\n"1,2,3\n',
-        b"user,item,rating\n\x00,1,2\n", f"{USER},1,{RATING}\n".encode(), f"user,item,rating\n1,1,{USER}\n".encode(),
-        f"user,item,rating\n1,1,{OUTSIDE}\n".encode(), f"user,item,rating\n{USER},,3\n".encode(),
-        f"user,item,rating\n{USER},1,nan\n{USER},2,inf\n".encode(), b"user,item,rating\n" + b"9" * 5000 + b",1,2\n",
-        b"user;item;rating\n1;2;3\n", b"user,item,rating\r1,2,3\r", b"\xef\xbb\xbfuser,item,rating\n1,2,3\n",
-        b"user,item,rating\n9223372036854775808,1,2\n-9223372036854775809,1,2\n", b"PAR1", b"PK\x03\x04",
+        b"",
+        b"\n",
+        b"user\n",
+        b"user,item,rating\n",
+        b"user,user,rating\n1,2,3\n",
+        b"user,item,rating\n1,2\n",
+        b"user,item,rating\n1,2,3,4\n",
+        b"\xff\xfe\x00",
+        b"user,item,rating\n\xff,1,2\n",
+        b'user,item,rating\n"1,2,3\n',
+        b"user,item,rating\n\x00,1,2\n",
+        f"{USER},1,{RATING}\n".encode(),
+        f"user,item,rating\n1,1,{USER}\n".encode(),
+        f"user,item,rating\n1,1,{OUTSIDE}\n".encode(),
+        f"user,item,rating\n{USER},,3\n".encode(),
+        f"user,item,rating\n{USER},1,nan\n{USER},2,inf\n".encode(),
+        b"user,item,rating\n" + b"9" * 5000 + b",1,2\n",
+        b"user;item;rating\n1;2;3\n",
+        b"user,item,rating\r1,2,3\r",
+        b"\xef\xbb\xbfuser,item,rating\n1,2,3\n",
+        b"user,item,rating\n9223372036854775808,1,2\n-9223372036854775809,1,2\n",
+        b"PAR1",
+        b"PK\x03\x04",
     ],
-)  # fmt: skip
+)
 def test_odd_text(fuzz: Fuzz, tmp_path: Path, content: bytes) -> None:
     for name in ("rows.csv", "rows.txt", "rows.parquet"):
         (tmp_path / name).write_bytes(content)
-        fuzz.case(lambda: use(tmp_path / name))  # noqa: B023
-        fuzz.case(lambda: read_id_list(tmp_path / name))  # noqa: B023
-        fuzz.case(lambda: read_title_file(tmp_path / name, np.arange(3)))  # noqa: B023
+        fuzz.case(lambda: use(tmp_path / name))
+        fuzz.case(lambda: read_id_list(tmp_path / name))
+        fuzz.case(lambda: read_title_file(tmp_path / name, np.arange(3)))
 
 
 @pytest.mark.parametrize(
@@ -103,9 +119,9 @@ def test_odd_places(fuzz: Fuzz, tmp_path: Path) -> None:
     (tmp_path / "folder.csv").mkdir()
     (tmp_path / "empty").mkdir()
     for name in ("link.csv", "folder.csv", "empty", "none", "a\0b", "x" * 300, "*.parquet"):
-        found = fuzz.case(lambda: use(tmp_path / name))  # noqa: B023
+        found = fuzz.case(lambda: use(tmp_path / name))
         assert isinstance(found, ap.DataError)
-        found = fuzz.case(lambda: read_data_set("ml-1m", tmp_path / name))  # noqa: B023
+        found = fuzz.case(lambda: read_data_set("ml-1m", tmp_path / name))
         assert isinstance(found, ap.DataError)
 
 
@@ -146,7 +162,7 @@ def test_archives_with_odd_members(fuzz: Fuzz, tmp_path: Path) -> None:
         path = archive(tmp_path / f"{number}.zip", entries)
         before = tree(tmp_path)
         for call in (read_data_set, read_titles):
-            fuzz.case(lambda: call("ml-1m", path))  # noqa: B023
+            fuzz.case(lambda: call("ml-1m", path))
         assert tree(tmp_path) == before
 
 
@@ -156,7 +172,7 @@ def test_archives_changed(fuzz: Fuzz, tmp_path: Path) -> None:
         content = archive(tmp_path / "whole.zip", entries).read_bytes()
         for source in seeds(60):
             (tmp_path / "a.zip").write_bytes(mutated(content, source))
-            found = fuzz.case(lambda: read_data_set(name, tmp_path / "a.zip"))  # noqa: B023
+            found = fuzz.case(lambda: read_data_set(name, tmp_path / "a.zip"))
             assert isinstance(found, (ap.DataError, ap.Interactions))
 
 

@@ -110,9 +110,29 @@ def test_values_of_json_replaced(
 
 @pytest.mark.parametrize(
     "text",
-    ["[" * 100_000, '{"a":' * 50_000, "1" * 10_000, '{"kind": 1, "kind": 2}', "NaN", "", "\0", "{}", "[]"],
-    ids=["deep list", "deep object", "long number", "repeated", "NaN", "empty", "NUL", "object", "list"],
-)  # fmt: skip
+    [
+        "[" * 100_000,
+        '{"a":' * 50_000,
+        "1" * 10_000,
+        '{"kind": 1, "kind": 2}',
+        "NaN",
+        "",
+        "\0",
+        "{}",
+        "[]",
+    ],
+    ids=[
+        "deep list",
+        "deep object",
+        "long number",
+        "repeated",
+        "NaN",
+        "empty",
+        "NUL",
+        "object",
+        "list",
+    ],
+)
 @pytest.mark.parametrize("name", [SETTINGS, REPORT])
 def test_odd_json(fuzz: Fuzz, folder: Path, name: str, text: str) -> None:
     forge(folder, name, text.encode())
@@ -216,5 +236,5 @@ def test_saving_what_cannot_be_saved_leaves_nothing(
         {object(): "x"},
         {(1,): USER},
     ):
-        fuzz.case(lambda: model.save(tmp_path / "new", titles))  # noqa: B023
+        fuzz.case(lambda: model.save(tmp_path / "new", titles))
         assert tree(tmp_path) == before

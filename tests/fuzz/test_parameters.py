@@ -18,28 +18,64 @@ numbers = st.sampled_from(EXTREME) | absurd
 
 ESTIMATORS: dict[type[Any], dict[str, Any]] = {
     ap.MultiTaskRidge: {
-        "epsilon": numbers, "delta": numbers, "feature_bound": numbers, "label_bound": numbers, "alpha": numbers,
-        "noise_ridge": numbers, "gram_share": numbers, "statistics": st.sampled_from(("shrunk", "per-task", "shared")),
-        "noise_seed": absurd, "allocation": st.sampled_from((ap.UniformWeights(), ap.UniformSampling(1), None, "x")),
+        "epsilon": numbers,
+        "delta": numbers,
+        "feature_bound": numbers,
+        "label_bound": numbers,
+        "alpha": numbers,
+        "noise_ridge": numbers,
+        "gram_share": numbers,
+        "statistics": st.sampled_from(("shrunk", "per-task", "shared")),
+        "noise_seed": absurd,
+        "allocation": st.sampled_from((ap.UniformWeights(), ap.UniformSampling(1), None, "x")),
     },
     ap.MultiTaskDescent: {
-        "epsilon": numbers, "delta": numbers, "feature_bound": numbers, "gradient_bound": numbers, "steps": absurd,
-        "loss": st.sampled_from(("logistic", "squared", "x")), "learning_rate": numbers, "noise_seed": absurd,
-        "allocation": st.sampled_from((ap.UniformWeights(), None)), "sampling_rate": absurd, "radius": numbers,
+        "epsilon": numbers,
+        "delta": numbers,
+        "feature_bound": numbers,
+        "gradient_bound": numbers,
+        "steps": absurd,
+        "loss": st.sampled_from(("logistic", "squared", "x")),
+        "learning_rate": numbers,
+        "noise_seed": absurd,
+        "allocation": st.sampled_from((ap.UniformWeights(), None)),
+        "sampling_rate": absurd,
+        "radius": numbers,
     },
     ap.MatrixFactorization: {
-        "epsilon": numbers, "delta": numbers, "feature_bound": numbers, "label_bound": numbers,
-        "gradient_bound": numbers, "regularization": numbers, "user_regularization": numbers, "noise_ridge": numbers,
-        "unobserved_weight": numbers, "exponent": numbers, "learning_rate": numbers, "gram_share": numbers,
-        "gramian_share": numbers, "weights_share": numbers, "mean_share": numbers, "users_share": numbers,
-        "intercept_share": numbers, "factors": absurd, "sweeps": absurd, "seed": absurd, "noise_seed": absurd,
-        "feedback": st.sampled_from(("explicit", "implicit", "x")), "solver": st.sampled_from(("ssp", "descent")),
-        "statistics": st.sampled_from(("shared", "per-task")), "clip": st.sampled_from(("user", "row")),
-        "catalogue": st.sampled_from(("public", "private", "x", None)), "normalise": st.sampled_from((True, False)),
+        "epsilon": numbers,
+        "delta": numbers,
+        "feature_bound": numbers,
+        "label_bound": numbers,
+        "gradient_bound": numbers,
+        "regularization": numbers,
+        "user_regularization": numbers,
+        "noise_ridge": numbers,
+        "unobserved_weight": numbers,
+        "exponent": numbers,
+        "learning_rate": numbers,
+        "gram_share": numbers,
+        "gramian_share": numbers,
+        "weights_share": numbers,
+        "mean_share": numbers,
+        "users_share": numbers,
+        "intercept_share": numbers,
+        "factors": absurd,
+        "sweeps": absurd,
+        "seed": absurd,
+        "noise_seed": absurd,
+        "feedback": st.sampled_from(("explicit", "implicit", "x")),
+        "solver": st.sampled_from(("ssp", "descent")),
+        "statistics": st.sampled_from(("shared", "per-task")),
+        "clip": st.sampled_from(("user", "row")),
+        "catalogue": st.sampled_from(("public", "private", "x", None)),
+        "normalise": st.sampled_from((True, False)),
         "centring": st.sampled_from(("user", "global", "none")),
-        "allocation": st.sampled_from((ap.UniformWeights(), ap.UniformSampling(2), ap.TailSampling(2), "x")),
+        "allocation": st.sampled_from(
+            (ap.UniformWeights(), ap.UniformSampling(2), ap.TailSampling(2), "x")
+        ),
     },
-}  # fmt: skip
+}
 # Whether these are possible is a matter of memory and time alone.
 SMALL = {"factors": 8, "sweeps": 3, "steps": 5}
 
@@ -131,11 +167,17 @@ def test_conversions(fuzz: Fuzz, epsilon: Any, delta: Any, mu: Any) -> None:
     values=st.fixed_dictionaries(
         {},
         optional={
-            "users": absurd | st.integers(1, 9), "items": absurd | st.integers(1, 9), "rows": absurd | st.integers(9, 30),
-            "rank": absurd, "rating_range": absurd, "popular_tenth": absurd, "active_tenth": absurd, "seed": absurd,
+            "users": absurd | st.integers(1, 9),
+            "items": absurd | st.integers(1, 9),
+            "rows": absurd | st.integers(9, 30),
+            "rank": absurd,
+            "rating_range": absurd,
+            "popular_tenth": absurd,
+            "active_tenth": absurd,
+            "seed": absurd,
         },
     )
-)  # fmt: skip
+)
 @examples(120)
 def test_simulated_interactions(fuzz: Fuzz, values: dict[str, Any]) -> None:
     small = {"users": 5, "items": 9, "rows": 20, "rank": 2}
@@ -145,9 +187,11 @@ def test_simulated_interactions(fuzz: Fuzz, values: dict[str, Any]) -> None:
 @given(
     values=st.fixed_dictionaries(
         {},
-        optional=dict.fromkeys(("users", "tasks", "dimension", "tasks_per_user", "skew", "label_noise", "seed"), absurd),
+        optional=dict.fromkeys(
+            ("users", "tasks", "dimension", "tasks_per_user", "skew", "label_noise", "seed"), absurd
+        ),
     )
-)  # fmt: skip
+)
 @examples(80)
 def test_simulated_tasks(fuzz: Fuzz, values: dict[str, Any]) -> None:
     small = {"users": 5, "tasks": 3, "dimension": 2, "tasks_per_user": 1.0}
@@ -155,9 +199,16 @@ def test_simulated_tasks(fuzz: Fuzz, values: dict[str, Any]) -> None:
 
 
 PARTS = (
-    ap.AdaptiveWeights, ap.UniformWeights, ap.UniformSampling, ap.TailSampling, ap.OptimalWeights,
-    ap.PrivateCounts, ap.PublicCounts, ap.PrivateCatalogue, ap.MostFrequent,
-)  # fmt: skip
+    ap.AdaptiveWeights,
+    ap.UniformWeights,
+    ap.UniformSampling,
+    ap.TailSampling,
+    ap.OptimalWeights,
+    ap.PrivateCounts,
+    ap.PublicCounts,
+    ap.PrivateCatalogue,
+    ap.MostFrequent,
+)
 
 
 @given(kind=st.sampled_from(PARTS), first=absurd, second=absurd)

@@ -75,7 +75,7 @@ def test_one_value_replaced(
 def test_bytes_changed(fuzz: Fuzz, texts: dict[str, str], tmp_path: Path, kind: str) -> None:
     for source in seeds(120):
         text = mutated(texts[kind].encode(), source).decode("utf-8", "replace")
-        fuzz.case(lambda: read(kind, text, tmp_path))  # noqa: B023
+        fuzz.case(lambda: read(kind, text, tmp_path))
 
 
 @pytest.mark.parametrize("kind", ["report", "ledger", "plan"])
@@ -90,6 +90,6 @@ def test_plans_that_are_no_files(fuzz: Fuzz, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("link")
     for path in (tmp_path, tmp_path / "none", tmp_path / "link", tmp_path / "a\0b"):
         assert isinstance(
-            fuzz.case(lambda: Preparation.read(path), also=(OSError,)),  # noqa: B023
+            fuzz.case(lambda: Preparation.read(path), also=(OSError,)),
             (ap.DataError, OSError),
         )

@@ -9,10 +9,41 @@ from hypothesis import strategies as st
 from tests.fuzz.harness import OUTSIDE, RATING, USER
 
 ABSURD: tuple[Any, ...] = (
-    math.nan, math.inf, -math.inf, 0, -0.0, -1, 1e-320, 1e-100, 1e100, 1e308, -1e308, 10**400, 2**31, 2**63,
-    2**64, 0.5, 1, 2, True, None, "1", "", b"1", [], [1, 2], {}, (1.0, 5.0), object(), 1j,
-    np.float32(1), np.int8(100), np.float64("nan"), np.array(1.0), np.array([1.0, 2.0]),
-)  # fmt: skip
+    math.nan,
+    math.inf,
+    -math.inf,
+    0,
+    -0.0,
+    -1,
+    1e-320,
+    1e-100,
+    1e100,
+    1e308,
+    -1e308,
+    10**400,
+    2**31,
+    2**63,
+    2**64,
+    0.5,
+    1,
+    2,
+    True,
+    None,
+    "1",
+    "",
+    b"1",
+    [],
+    [1, 2],
+    {},
+    (1.0, 5.0),
+    object(),
+    1j,
+    np.float32(1),
+    np.int8(100),
+    np.float64("nan"),
+    np.array(1.0),
+    np.array([1.0, 2.0]),
+)
 absurd = st.sampled_from(ABSURD)
 
 large = st.sampled_from(
