@@ -21,7 +21,7 @@ USER, RATING, OUTSIDE = "SECRET-USER-7391", 4.73913, 739134.5  # the latter in n
 SECRETS = (USER, str(RATING), str(OUTSIDE))
 
 
-def examples(short: int) -> Any:
+def examples(short: int) -> settings:
     """Settings of hypothesis: as many examples, the same in every run."""
     return settings(
         max_examples=short * TIMES,
@@ -43,14 +43,13 @@ class Fuzz:
     def __init__(self) -> None:
         self.cases = 0
 
-    def case(
-        self, call: Callable[[], Any], also: tuple[type[BaseException], ...] = ()
-    ) -> ap.ApportionError | Any:
+    def case(self, call: Callable[[], Any], also: tuple[type[BaseException], ...] = ()) -> Any:
         """The result, or the error if it is one of ours (or of ``also``); any other one is raised."""
         self.cases += 1
+        expected: tuple[type[BaseException], ...] = (ap.ApportionError, *also)
         try:
             return call()
-        except (ap.ApportionError, *also) as error:
+        except expected as error:
             told = "".join(traceback.format_exception(error))
             messages = "".join(str(each) for each in chain(error))
             assert messages.strip(), "an error without a message"

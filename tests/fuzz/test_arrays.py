@@ -32,7 +32,7 @@ def as_nullable(values: list[Any]) -> Any:
     """A pandas column of whole numbers with NA, if that is what the values are."""
     try:
         return pd.array(values, dtype="Int64")
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError, RuntimeWarning):
         return pd.Series(values, dtype=object)
 
 

@@ -12,7 +12,6 @@ import pytest
 
 import apportion as ap
 from apportion.cli.reading import read_id_list, read_title_file
-from apportion.data import files
 from apportion.data.datasets import DATA_SETS, read_data_set, read_titles
 from tests.fuzz.harness import OUTSIDE, RATING, USER, Fuzz, check_secrets, mutated, seeds, tree
 
@@ -208,7 +207,7 @@ def test_a_panic_of_the_reader_is_an_error_of_ours(
 
     (tmp_path / "rows.parquet").write_bytes(TABLE)
     for name in ("scan_parquet", "scan_csv"):
-        monkeypatch.setattr(files.pl, name, panic)
+        monkeypatch.setattr(pl, name, panic)
     found = fuzz.case(lambda: use(tmp_path / "rows.parquet"))
     assert isinstance(found, ap.DataError)
     check_secrets(str(found))

@@ -1,5 +1,6 @@
 """What fuzzing has found, each in its smallest form."""
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -169,7 +170,6 @@ def test_deltas_too_small_for_numbers(epsilon: float, mu: float) -> None:
         "[Infinity]",
         "1e999",
         '{"a": 1, "a": 2}',
-        '"\\ud800"',
         "[" * 10**5,
         "1" * 9000,
         "{",
@@ -204,6 +204,23 @@ def test_a_split_is_written_as_a_whole(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(OSError, match="No space"):
         data_command.split(tmp_path / "rows.csv", tmp_path / "parts")
     assert list((tmp_path / "parts").iterdir()) == []
+
+
+@pytest.mark.parametrize("text", ["\x1b[2J", "a\0", "\x9b2J", "\r", "\ud800"])
+def test_a_report_that_would_command_a_terminal(text: str) -> None:
+    data = ap.simulate_tasks(users=30, tasks=2, tasks_per_user=1.0)
+    values = json.loads(ap.MultiTaskRidge().fit(data).privacy.to_json())
+    for changed in ({"warnings": [text]}, {"neighbouring": text}, {"public_inputs": {text: 1}}):
+        with pytest.raises(ap.DataError, match="control characters"):
+            ap.PrivacyReport.from_json(json.dumps({**values, **changed}))
+
+
+def test_a_global_mean_without_a_range_is_not_paid_for(tmp_path: Path) -> None:
+    data = ap.Interactions([1, 2], [0, 1], [0.0, 1.0], items=2)
+    budget = ap.Budget(tmp_path / "budget.db", ap.PrivacyTarget(2.0, 1e-5))
+    with pytest.raises(ap.DataError, match="needs ratings in a public rating_range"):
+        ap.MatrixFactorization(2, 1, centring="global", label_bound=1.0).fit(data, budget=budget)
+    assert budget.history() == []
 
 
 def test_a_budget_needs_a_target(tmp_path: Path) -> None:

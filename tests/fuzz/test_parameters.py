@@ -105,14 +105,12 @@ def train(fuzz: Fuzz, kind: type[Any], settings: dict[str, Any], data: Any) -> N
     base = {"factors": 2, "sweeps": 1, "steps": 2} if kind is ap.MatrixFactorization else {}
     if kind is ap.MultiTaskDescent:
         base = {"steps": 2}
-    ledgers: list[int] = []
     model = kind(**{**base, **settings})
     found = fuzz.case(lambda: model.fit(data))
     if isinstance(found, ap.ApportionError):
         return
     learned = model.items if kind is ap.MatrixFactorization else model.coef_
     assert np.isfinite(learned).all()
-    ledgers.append(len(model.privacy.ledger))
     if model.privacy.private:
         assert model.privacy.epsilon <= settings.get("epsilon", 1.0) * (1 + 1e-9)
 
@@ -221,7 +219,7 @@ def test_allocations_and_catalogues(
     ]
     for part in made:
         if isinstance(part, ap.Allocation):
-            settings = {"allocation": part}
+            settings: dict[str, Any] = {"allocation": part}
         elif isinstance(part, (ap.PrivateCatalogue, ap.MostFrequent)):
             settings = {"catalogue": part}
         else:

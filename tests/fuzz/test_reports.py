@@ -15,7 +15,7 @@ from apportion.recommend.preparation import Preparation
 from tests.fuzz.harness import Fuzz, examples, mutated, seeds
 from tests.fuzz.values import json as any_json
 
-READERS = {"report": ap.PrivacyReport.from_json, "ledger": Ledger.from_json}
+READERS: dict[str, Any] = {"report": ap.PrivacyReport.from_json, "ledger": Ledger.from_json}
 
 
 @pytest.fixture(scope="module")

@@ -112,8 +112,7 @@ class Budget:
         self._timeout = number("timeout", timeout, at_least=0, at_most=1e6)
         if cap is not None:
             if not isinstance(cap, PrivacyTarget):
-                kind = type(cap).__name__
-                raise ParameterError(f"cap must be a PrivacyTarget, got a {kind}")
+                raise ParameterError(f"cap must be a PrivacyTarget, got a {type(cap).__name__}")
             if math.isinf(cap.epsilon):
                 raise ParameterError("a budget needs a finite epsilon")
             if cap.selection_delta > 0:

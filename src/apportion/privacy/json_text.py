@@ -11,13 +11,12 @@ def parse_json(text: str | bytes) -> Any:
     """The values of JSON text.
 
     Refuses what JSON does not know (NaN, infinities), what would be read as such, names that come twice,
-    text that is not valid Unicode, and nesting or numbers beyond all bounds.
+    and nesting or numbers beyond all bounds.
     """
     try:
         values = json.loads(
             text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_once
         )
-        json.dumps(values, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
         raise DataError(f"invalid JSON at line {error.lineno}") from None
     except UnicodeError:

@@ -184,6 +184,8 @@ class Parameters(Estimator):
             raise DataError(f"fit takes Interactions, got a {type(data).__name__}")
         if self.feedback == "explicit" and not data.explicit:
             raise DataError('the data has no ratings; train on events with feedback="implicit"')
+        if self._centring == "global" and data.rating_range is None:
+            raise DataError('centring="global" needs ratings in a public rating_range')
         if self.factors != "auto":
             check_memory(f"a model of {self.factors} factors", 8 * self.factors * data.items)
         if math.isfinite(self.epsilon):

@@ -22,7 +22,7 @@ from apportion.privacy import (
     clip_values,
     unpack,
 )
-from apportion.privacy.bounds import MARGIN, row_norms
+from apportion.privacy.bounds import MARGIN, check_bound, row_norms
 from apportion.privacy.budget import gaussian_cost, sampled_cost
 from apportion.privacy.checks import number, whole, word
 from apportion.privacy.errors import ParameterError
@@ -248,24 +248,24 @@ class MultiTaskDescent(MultiTaskLinear):
     @property
     def _gradient_bound(self) -> float:
         if self.gradient_bound is not None:
-            return _check_bound("gradient_bound", self.gradient_bound)
+            return check_bound("gradient_bound", self.gradient_bound)
         lipschitz = find_loss(self.loss).lipschitz
-        G = _check_bound("feature_bound", self.feature_bound)
+        G = check_bound("feature_bound", self.feature_bound)
         if math.isfinite(lipschitz):
-            return _check_bound("gradient_bound", G * lipschitz / 2)
-        L = _check_bound("label_bound", self.label_bound)
-        return _check_bound("gradient_bound", G * L / 4)
+            return check_bound("gradient_bound", G * lipschitz / 2)
+        L = check_bound("label_bound", self.label_bound)
+        return check_bound("gradient_bound", G * L / 4)
 
     @property
     def _radius(self) -> float:
         if self.radius is not None:
-            return _check_bound("radius", self.radius)
-        return _check_bound("radius", 2 * float(self.label_bound) / float(self.feature_bound))
+            return check_bound("radius", self.radius)
+        return check_bound("radius", 2 * float(self.label_bound) / float(self.feature_bound))
 
     def _check_parameters(self) -> None:
         find_loss(self.loss)
-        _check_bound("feature_bound", self.feature_bound)
-        _check_bound("label_bound", self.label_bound)
+        check_bound("feature_bound", self.feature_bound)
+        check_bound("label_bound", self.label_bound)
         word("clip", self.clip, ("user", "row"))
         number("alpha", self.alpha, at_least=0, at_most=1e30)
         number("momentum", self.momentum, at_least=0, below=1)
@@ -279,11 +279,6 @@ class MultiTaskDescent(MultiTaskLinear):
         if self.users is not None:
             whole("users", self.users, at_least=2, at_most=2**50)
         _ = self._gradient_bound, self._radius
-
-
-def _check_bound(name: str, bound: float) -> float:
-    """Within this range no square of a gradient or of a step is beyond all numbers."""
-    return number(name, bound, at_least=1e-50, at_most=1e50)
 
 
 def open_gradients(
@@ -331,10 +326,12 @@ def descend(
         if step:
             release.next_step()
         (noisy,) = release.feed(0, sums(coef, release.sample(sums.users), release.grids[0]))
-        gradient = noisy / rate + penalty.gradient(coef)
-        move = -schedule.rates(step + 1, gradient) * gradient
-        velocity = momentum * velocity + move
-        coef = _project(coef + velocity, radius)
+        with np.errstate(all="ignore"):  # settings may lead beyond all numbers; then begin anew
+            gradient = noisy / rate + penalty.gradient(coef)
+            move = -schedule.rates(step + 1, gradient) * gradient
+            velocity = momentum * velocity + move
+            coef = _project(coef + velocity, radius)
+        coef[~np.isfinite(coef).all(axis=1)] = 0.0
         if step >= steps - kept:
             mean += coef / kept
     return mean
