@@ -535,8 +535,8 @@ def test_ids_of_text_and_bytes(tmp_path: Path, ids: Any, history: str) -> None:
     [
         ("rated", "3", "'3' must be ITEM=RATING"),
         ("rated", "3=good", "'3=good' must be ITEM=RATING"),
-        ("rated", "3=9", "a rating must be a number of at least 1"),
-        ("rated", "3=nan", "a rating must be a number of at least 1"),
+        ("rated", "3=9", "the rating in row 0"),
+        ("rated", "3=nan", "the rating in row 0"),
         ("rated", "x=3", "'x' is no id of this model: its ids are whole numbers"),
         ("rated", "3=1,3=2", "names '3' twice"),
         ("events", "3=5", "trained on events: name items alone"),

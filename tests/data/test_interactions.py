@@ -437,7 +437,7 @@ def test_what_is_not_a_table_is_refused(frame: Any) -> None:
 @pytest.mark.parametrize("column", ["user", "item", "rating"])
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
 def test_frames_with_a_column_missing_or_with_a_gap(make: Any, column: str) -> None:
-    with pytest.raises(ap.DataError, match="there is no column 'nope'"):
+    with pytest.raises(ap.DataError, match="has no column 'nope'"):
         Interactions.from_frame(make(COLUMNS), **{column: "nope"})
     gap = {**COLUMNS, column: [*COLUMNS[column][:3], None]}
     with pytest.raises(ap.DataError, match=f"{column}: row 3 is missing"):
@@ -460,7 +460,7 @@ def test_refused_files(tmp_path: Path) -> None:
         Interactions.from_path(tmp_path)
     path = tmp_path / "rows.csv"
     path.write_text("who,item,rating\n1,2,3\n")
-    with pytest.raises(ap.DataError, match=r"no column 'user'; its columns are \['who'"):
+    with pytest.raises(ap.DataError, match="no column 'user': the first line of a CSV file"):
         Interactions.from_path(path)
     path.write_text("user,item,rating\n1,2,3\n1,3,secret\n")
     with pytest.raises(ap.DataError, match="rating: row 1 is not a number") as caught:

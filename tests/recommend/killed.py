@@ -87,7 +87,7 @@ class Place:
             {path.name: path.read_bytes() for path in (self.folder / name).iterdir()}
             for name in ("model", "reference")
         )
-        assert len(expected) == 4
+        assert len(expected) == 3
         assert found == expected, f"{self.folder}: another model"
         shutil.rmtree(self.folder)
 

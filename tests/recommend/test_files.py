@@ -22,7 +22,7 @@ from apportion.privacy import PrivacyReport, PrivacyTarget
 from apportion.privacy.errors import DataError, NotFittedError
 from apportion.privacy.ledger import Ledger, Record
 from apportion.recommend import MatrixFactorization, contents
-from apportion.recommend.contents import FILES, REPORT, SETTINGS, TABLE, TENSORS
+from apportion.recommend.contents import FILES, REPORT, SETTINGS, TENSORS
 from apportion.recommend.files import check_target, load, save
 from apportion.recommend.recommender import ItemModel, Recommender, UserStep
 
@@ -118,17 +118,14 @@ def test_an_empty_catalogue(tmp_path: Path, intercepts: bool) -> None:
     same(model, load(tmp_path / "m"))
 
 
-def test_a_folder_of_the_first_format(tmp_path: Path) -> None:
-    # As it was written before there were intercepts: the same files, without that tensor.
-    model = make_model()
-    model.save(tmp_path / "m")
+@pytest.mark.parametrize("written", [1, 2])
+def test_a_folder_of_an_older_format(tmp_path: Path, written: int) -> None:
+    # Those had a Parquet file, which no reader is safe with if it is forged.
+    make_model().save(tmp_path / "m")
     values = json.loads((tmp_path / "m" / SETTINGS).read_text())
-    assert values["format"] == contents.FORMAT == 2
-    reseal(tmp_path / "m", {**values, "format": 1})
-    loaded = load(tmp_path / "m")
-    same(model, loaded)
-    assert loaded.released.intercepts is None
-    assert loaded.predict({1: 5.0, 2: 1.0}, [3]) == model.predict({1: 5.0, 2: 1.0}, [3])
+    reseal(tmp_path / "m", {**values, "format": written})
+    with pytest.raises(DataError, match=rf"written by an older version .* \(format {written}"):
+        load(tmp_path / "m")
 
 
 def test_a_trained_model_comes_back(tmp_path: Path) -> None:
@@ -149,7 +146,7 @@ def test_a_trained_model_comes_back(tmp_path: Path) -> None:
     | st.lists(st.integers(-(2**63), 2**63 - 1), unique=True, max_size=20),
     titles=st.dictionaries(st.integers(0, 19), st.text()),
     values=st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), max_size=80),
-    step=st.tuples(*[st.floats(0, 1e300)] * 3, st.floats(-1e300, 1e300)),
+    step=st.tuples(st.floats(0, 1e30), st.floats(0, 2), st.floats(0, 1e30), st.floats(-1e30, 1e30)),
 )
 @settings(
     max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -460,7 +457,7 @@ def test_missing_linked_and_odd_files(folder: Path, name: str) -> None:
         load(folder)
 
 
-@pytest.mark.parametrize("name", [TENSORS, TABLE, REPORT])
+@pytest.mark.parametrize("name", [TENSORS, REPORT])
 def test_files_of_another_model(folder: Path, tmp_path: Path, name: str) -> None:
     make_model(range(5)).save(tmp_path / "other")
     shutil.copy(tmp_path / "other" / name, folder / name)
@@ -515,8 +512,8 @@ def step(**values: Any) -> Callable[[dict[str, Any]], None]:
         (step(feedback=[]), "feedback must be one of"),
         (step(centring=None), "centring must be one of"),
         (step(regularization=-1.0), "regularization must be a number"),
-        (step(regularization=float("nan")), "regularization must be a number"),
-        (step(mean=float("inf")), "mean must be a number"),
+        (step(regularization=float("nan")), "it holds NaN"),
+        (step(mean=float("inf")), "it holds Infinity"),
         (step(exponent="1"), "exponent must be a number"),
         (step(unobserved_weight=True), "unobserved_weight must be a number"),
         (step(rating_range=[5.0, 1.0]), "rating_range must go up"),
@@ -537,14 +534,14 @@ def test_forged_settings(
 @pytest.mark.parametrize("content", [b"[]", b"null", b'"x"', b"[" * 100_000, b"\xff\xfe"])
 def test_settings_that_are_no_object(folder: Path, content: bytes) -> None:
     (folder / SETTINGS).write_bytes(content)
-    with pytest.raises(DataError, match=rf"{SETTINGS} is not (a )?JSON"):
+    with pytest.raises(DataError, match=rf"{SETTINGS} (cannot be used: |is not a JSON)"):
         load(folder)
 
 
 def test_a_newer_version_may_have_other_files(folder: Path) -> None:
     values = json.loads((folder / SETTINGS).read_text())
     (folder / SETTINGS).write_text(json.dumps({**values, "format": contents.FORMAT + 1}))
-    (folder / TABLE).unlink()
+    (folder / TENSORS).unlink()
     with pytest.raises(DataError, match="newer version"):
         load(folder)
 
@@ -568,7 +565,6 @@ ITEMS = np.ones((30, 4), dtype=np.float32)
             {"items": ITEMS, "counts": np.full(30, np.inf)},
             "counts holds values that are not finite",
         ),
-        ({"items": ITEMS[:29]}, f"has 30 items, but {TENSORS} beside it has 29"),
         ({"items": ITEMS, "intercepts": ITEMS[:29, 0]}, "has 30 items, but 29 intercepts"),
         ({"items": ITEMS, "intercepts": ITEMS[:0, 0]}, "has 30 items, but 0 intercepts"),
         ({"items": ITEMS, "intercepts": np.ones(30)}, "intercepts must be float32, not float64"),
@@ -602,27 +598,40 @@ def test_tensors_of_a_type_that_numpy_does_not_know(folder: Path) -> None:
         load(folder)
 
 
+BYTES, SIZES = np.frombuffer(b"a" * 30, np.uint8), np.ones(30, np.int64)
+NAMED = {"items": ITEMS, "ids": np.arange(30)}
+
+
 @pytest.mark.parametrize(
-    ("columns", "message"),
+    ("tensors", "message"),
     [
-        ({"id": [*range(29), 0]}, "the same id twice"),
-        ({"id": [*range(29), None]}, "an id is missing"),
-        ({"id": np.ones(30)}, "id must hold 64-bit integers"),
-        ({"id": range(30), "title": [*"x" * 29, None]}, "title must hold a string"),
-        ({"id": range(30), "title": range(30)}, "title must hold a string"),
-        ({"id": range(30), "genre": ["x"] * 30}, "must have the columns id and"),
-        ({"item": range(30)}, "must have the columns id and"),
-        ({"id": range(29)}, "has 29 items"),
+        ({"items": ITEMS}, "must have one tensor of ids, not 0"),
+        ({**NAMED, "unsigned_ids": np.arange(30, dtype=np.uint64)}, "one tensor of ids, not 2"),
+        ({"items": ITEMS, "ids": np.arange(30) % 29}, "the same id twice"),
+        ({"items": ITEMS, "ids": np.arange(30.0)}, "ids must be int64, not float64"),
+        ({"items": ITEMS, "ids": np.arange(29)}, "has 30 items, but 29 ids"),
+        ({"items": ITEMS, "text_ids": BYTES}, "text_ids has no valid sizes"),
+        ({"items": ITEMS, "text_ids": BYTES, "text_ids.sizes": SIZES}, "the same id twice"),
+        (
+            {"items": ITEMS, "byte_ids": BYTES, "byte_ids.sizes": SIZES[:29]},
+            "but 29 byte_ids.sizes",
+        ),
+        ({**NAMED, "titles": BYTES, "titles.sizes": -SIZES}, "titles has no valid sizes"),
+        ({**NAMED, "titles": BYTES, "titles.sizes": SIZES * 2**62}, "titles has no valid sizes"),
+        ({**NAMED, "titles": BYTES, "titles.sizes": SIZES * 2}, "their sizes do not agree"),
+        ({**NAMED, "titles": BYTES[:29], "titles.sizes": SIZES}, "their sizes do not agree"),
+        ({**NAMED, "titles": BYTES + 128, "titles.sizes": SIZES}, "titles of item 0 is not text"),
+        ({**NAMED, "titles": BYTES[:, None], "titles.sizes": SIZES}, "must have 1 dimensions"),
+        ({**NAMED, "titles.sizes": SIZES}, "'titles.sizes' that belongs to none"),
     ],
 )
-def test_forged_tables(folder: Path, columns: dict[str, Any], message: str) -> None:
-    pl.DataFrame(columns).write_parquet(folder.parent / "table")
-    forge(folder, TABLE, (folder.parent / "table").read_bytes())
-    with pytest.raises(DataError, match=rf"{TABLE}.*{message}"):
+def test_forged_names(folder: Path, tensors: dict[str, Any], message: str) -> None:
+    forge(folder, TENSORS, safetensors.numpy.save(tensors))
+    with pytest.raises(DataError, match=rf"{TENSORS}.*{message}"):
         load(folder)
 
 
-@pytest.mark.parametrize("name", [TENSORS, TABLE, REPORT])
+@pytest.mark.parametrize("name", [TENSORS, REPORT])
 @given(content=st.binary() | st.text().map(str.encode))
 @settings(
     max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -633,7 +642,7 @@ def test_forged_garbage(folder: Path, name: str, content: bytes) -> None:
         load(folder)
 
 
-@pytest.mark.parametrize("name", [TENSORS, TABLE, REPORT])
+@pytest.mark.parametrize("name", [TENSORS, REPORT])
 @given(place=st.floats(0, 1, exclude_max=True), flip=st.integers(1, 255))
 @settings(
     max_examples=100,
@@ -661,7 +670,7 @@ def test_forged_flips_are_read_or_refused(
         (lambda report: report.update(format=9), "format 9"),
         (lambda report: report.pop("ledger"), "ledger"),
         (lambda report: report["ledger"]["records"][0].update(noise_scale=0.01), "pass the target"),
-        (lambda report: report["ledger"]["records"][0].update(shape=[float("inf")]), "shape"),
+        (lambda report: report["ledger"]["records"][0].update(shape=[float("inf")]), "Infinity"),
         (lambda report: report["ledger"]["records"][0].update(sensitivity=-1), "sensitivity"),
     ],
 )

@@ -112,7 +112,7 @@ class TestOneUser:
             model.recommend([10, 20])
         wrong: Any
         for wrong in (0.5, 6.0, math.nan, "5", None):
-            with pytest.raises(ap.ParameterError, match="a rating"):
+            with pytest.raises(ap.DataError, match="the rating in row 0"):
                 model.fold_in({10: wrong})
 
     def test_wrong_arguments(self) -> None:

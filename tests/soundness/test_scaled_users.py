@@ -96,7 +96,7 @@ def test_chosen_settings(feedback: str, name: str) -> None:
 
 @pytest.mark.parametrize("name", unbounded_users())
 @pytest.mark.parametrize("clip", ["user", "row"])
-@pytest.mark.parametrize("label_bound", [1.0, 1e-60, 1e38])
+@pytest.mark.parametrize("label_bound", [1.0, 1e-60, 1e29])
 def test_ratings_without_a_range(name: str, clip: str, label_bound: float) -> None:
     # Also where a rating less an intercept is more than 32 bits hold, and both bounds are tiny.
     with_user, without = neighbours(unbounded_users()[name], rating_range=None)
@@ -112,7 +112,7 @@ def test_ratings_without_a_range(name: str, clip: str, label_bound: float) -> No
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-200, 1e-160, 1e-100, 1e150, 1e200])
-@pytest.mark.parametrize("label_bound", [1e-100, 1.0])
+@pytest.mark.parametrize("label_bound", [1e-60, 1.0])
 def test_labels_of_any_size(
     monkeypatch: pytest.MonkeyPatch, size: float, label_bound: float
 ) -> None:

@@ -12,7 +12,7 @@ from scipy.special import ndtri
 
 from apportion.data import Graph
 from apportion.privacy import Curator, UserBound, truncate
-from apportion.privacy.checks import number, whole
+from apportion.privacy.checks import LEAST_SHARE, number, whole, word
 from apportion.privacy.errors import ParameterError
 from apportion.privacy.report import ADD_OR_REMOVE
 
@@ -42,6 +42,13 @@ class Counts(ABC):
     def warnings(self) -> tuple[str, ...]:
         """What a reader of the privacy report should know."""
         return ()
+
+
+def check_counts(counts: object) -> None:
+    """Refuse what is no source of task sizes."""
+    if not isinstance(counts, Counts):
+        kind = type(counts).__name__
+        raise ParameterError(f"counts must be PrivateCounts or PublicCounts, got a {kind}")
 
 
 @dataclass(frozen=True)
@@ -75,10 +82,9 @@ class PrivateCounts(Counts):
     over_estimate: bool = False
 
     def __post_init__(self) -> None:
-        number("share", self.share, above=0, below=1)
+        number("share", self.share, at_least=LEAST_SHARE, below=1)
         whole("cap", self.cap, at_least=1, at_most=2**50)
-        if self.method not in ("scale", "sample"):
-            raise ParameterError(f'method must be "scale" or "sample", got {self.method!r}')
+        word("method", self.method, ("scale", "sample"))
         number("floor", self.floor, at_least=0, at_most=1e6)
 
     def estimate(self, graph: Graph, curator: Curator) -> NDArray[np.float64]:
@@ -105,6 +111,10 @@ class PrivateCounts(Counts):
         return np.maximum(noisy, max(1.0, self.floor * noise_scale))
 
 
+def _public_count(size: object) -> float:
+    return number("a public count", size, at_least=0, at_most=1e18)
+
+
 @dataclass(frozen=True)
 class PublicCounts(Counts):
     """Task sizes that are public knowledge, at no cost.
@@ -120,7 +130,7 @@ class PublicCounts(Counts):
     def __post_init__(self) -> None:
         if self.values is not None:
             try:
-                sizes = tuple(number("a public count", size, at_least=0) for size in self.values)
+                sizes = tuple(_public_count(size) for size in self.values)
             except TypeError:
                 raise ParameterError("public counts must be a list of numbers") from None
             object.__setattr__(self, "values", sizes)

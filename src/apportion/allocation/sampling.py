@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.allocation.base import Allocation
-from apportion.allocation.counts import Counts, PrivateCounts
+from apportion.allocation.counts import Counts, PrivateCounts, check_counts
 from apportion.data import Graph
 from apportion.privacy import UserWeights
 from apportion.privacy.checks import whole
@@ -20,7 +20,7 @@ class _Sampling(Allocation):
     k: int = 50
 
     def __post_init__(self) -> None:
-        whole("k", self.k, at_least=1)
+        whole("k", self.k, at_least=1, at_most=2**50)
 
     def _equal_weights(self, graph: Graph, chosen: NDArray[np.bool_]) -> UserWeights:
         return UserWeights.clipped(graph.user, graph.task, chosen / math.sqrt(self.k))
@@ -49,6 +49,10 @@ class TailSampling(_Sampling):
     """Keep the k smallest tasks of every user (by noisy counts), with weight 1 / sqrt(k) each."""
 
     counts: Counts = field(default_factory=PrivateCounts)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_counts(self.counts)
 
     def weigh(self, graph: Graph, sizes: NDArray[np.float64], key: int) -> UserWeights:
         """Weights of each user's smallest tasks, ties at random; zero elsewhere."""

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.allocation.base import Allocation
-from apportion.allocation.counts import Counts, PrivateCounts
+from apportion.allocation.counts import Counts, PrivateCounts, check_counts
 from apportion.allocation.theory import optimal_task_weights
 from apportion.data import Graph
 from apportion.privacy import UserWeights
-from apportion.privacy.checks import number, whole
+from apportion.privacy.checks import number, whole, word
 from apportion.privacy.errors import ParameterError
 
 
@@ -51,14 +51,10 @@ class AdaptiveWeights(Allocation):
 
     def __post_init__(self) -> None:
         number("exponent", self.exponent, at_least=0, at_most=1)
-        if not isinstance(self.counts, Counts):
-            raise ParameterError(
-                f"counts must be PrivateCounts or PublicCounts, got {self.counts!r}"
-            )
-        if self.mode not in ("normalise", "clip"):
-            raise ParameterError(f'mode must be "normalise" or "clip", got {self.mode!r}')
+        check_counts(self.counts)
+        word("mode", self.mode, ("normalise", "clip"))
         if self.users is not None:
-            whole("users", self.users, at_least=2)
+            whole("users", self.users, at_least=2, at_most=2**50)
         elif self.mode == "clip":
             raise ParameterError('mode="clip" needs users=, a public figure for their number')
         if self.concentration is not None:

@@ -1,5 +1,6 @@
 """``apportion data``: known data sets, and simulated ones like them."""
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated
 
@@ -188,7 +189,7 @@ def split(
 
       apportion data split ml-1m.zip --data-set ml-1m --users --share 0.1 --out parts
     """
-    from apportion.data.files import check_folder
+    from apportion.data.files import check_folder, written_whole
 
     if not 0 < share < 1:
         raise typer.BadParameter("must be between 0 and 1", param_hint="'--share'")
@@ -205,8 +206,10 @@ def split(
         whole = Source(data, data_set, user, item, rating, implicit=implicit).read()
         shares = (1 - share, share)
         parts = whole.split_users(shares, seed) if users else whole.split(shares, seed)
-        for path, part in zip(paths, parts, strict=True):
-            _write(part, path)
+        with ExitStack() as both:  # or none
+            places = [both.enter_context(written_whole(path)) for path in paths]
+            for place, part in zip(places, parts, strict=True):
+                _write(part, place)
     for path in paths:
         console.print(f"wrote {path}", highlight=False, soft_wrap=True)
 

@@ -8,6 +8,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from apportion.data.ids import Ids, Integers, find_ids, is_text, number_ids, read_ids
+from apportion.data.memory import MOST, check_memory
 from apportion.privacy.checks import whole
 from apportion.privacy.errors import DataError, ParameterError
 
@@ -28,7 +29,8 @@ def read_catalogue(member: str, catalogue: Catalogue, values: Ids) -> tuple[NDAr
             )
         return number_ids(values)
     if isinstance(catalogue, (int, np.integer)):
-        size = whole(name, catalogue, at_least=1)
+        size = whole(name, catalogue, at_least=1, at_most=MOST)
+        check_memory(f"a catalogue of {size} {name}", 8 * size)
         why = f"{name}={size} names them 0 to {size - 1}; for other ids give their list"
         return np.arange(size), read_positions(member, values, size, why)
     ids = read_ids(name, catalogue)

@@ -12,6 +12,7 @@ from typing import IO
 
 import polars as pl
 
+from apportion.data.files import is_there
 from apportion.data.interactions import Interactions
 from apportion.privacy.errors import DataError, ParameterError
 
@@ -142,11 +143,16 @@ def _titles_with_flags(content: str) -> pl.DataFrame:
 
 def _content(path: Path, name: str) -> bytes:
     """The bytes of the file of this name, anywhere in a folder or in a zip archive."""
+    if not is_there(path):
+        raise DataError(f"there is no file or folder {path}")
     if path.is_dir():
         found = sorted(path.rglob(name))
         if not found:
             raise DataError(f"there is no file {name} in the folder {path}")
-        return found[0].read_bytes()
+        try:
+            return found[0].read_bytes()
+        except OSError as error:
+            raise DataError(f"{found[0]} cannot be read ({type(error).__name__})") from None
     try:
         with zipfile.ZipFile(path) as archive:
             entries = [e for e in archive.infolist() if e.filename.rsplit("/", 1)[-1] == name]
@@ -159,8 +165,6 @@ def _content(path: Path, name: str) -> bytes:
             if len(content) != entries[0].file_size:
                 raise DataError(f"{name} in {path} is not as large as the archive says")
             return content
-    except FileNotFoundError:
-        raise DataError(f"there is no file or folder {path}") from None
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
         raise DataError(
             f"{path} is not a zip archive, or is damaged ({type(error).__name__})"

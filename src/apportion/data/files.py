@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from apportion.data.memory import check_memory
 from apportion.privacy.errors import DataError
 
 
@@ -21,8 +22,11 @@ def check_columns(frame: Any, names: Sequence[str]) -> None:
         raise DataError(f"from_frame takes a pandas, polars or pyarrow table, got a {kind}")
     present = list(getattr(frame, "column_names", None) or frame.columns)
     for name in names:
+        # Other names are not told: those of a file that was read without its header are its first row.
         if name not in present:
-            raise DataError(f"there is no column {name!r}; the columns are {present}")
+            raise DataError(f"the table has no column {name!r} among its {len(present)}")
+        if present.count(name) > 1:
+            raise DataError(f"the table has {present.count(name)} columns {name!r}")
 
 
 def read_columns(
@@ -38,7 +42,7 @@ def read_columns(
         texts: those of the ids that stay strings in a CSV file whatever they are.
     """
     path = Path(path)
-    if not path.exists():
+    if not is_there(path):
         raise DataError(f"there is no file or folder {path}")
     is_csv = is_text(path)
     if zipfile.is_zipfile(path):
@@ -54,11 +58,14 @@ def read_columns(
         present = lazy.collect_schema().names()
         for name in wanted:
             if name not in present:
-                raise DataError(f"{path} has no column {name!r}; its columns are {present}")
+                raise DataError(f"{path} has no column {name!r}{_other_columns(present, is_csv)}")
+        if not is_csv:  # any number of equal rows takes a few bytes there
+            rows = lazy.select(pl.len()).collect().item()
+            check_memory(f"what {path} holds", 8 * rows * len(wanted))
         frame = lazy.select(wanted).collect()
     except pl.exceptions.NoDataError:
         raise DataError(f"{path} is empty") from None
-    except (pl.exceptions.PolarsError, OSError) as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         # The text of the error may quote the data; its kind does not.
         raise DataError(f"{path} cannot be read ({type(error).__name__})") from None
     if not is_csv:
@@ -67,6 +74,21 @@ def read_columns(
         *(ids_from_text(frame[name]) for name in ids if name not in texts),
         *(_numbers(frame[name]) for name in numbers),
     )
+
+
+def _other_columns(present: Sequence[str], is_csv: bool) -> str:
+    """What to look at instead. The first line of a CSV file may be a row, which is not to be told."""
+    if is_csv:
+        return f": the first line of a CSV file must name its columns, here {len(present)}"
+    return f"; its columns are {present}"
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is something; what cannot be a name, or leads in a circle, is not there."""
+    try:
+        return path.exists()
+    except (OSError, ValueError, RuntimeError):
+        return False
 
 
 def check_folder(folder: Path) -> None:
@@ -91,10 +113,14 @@ def written_whole(path: Path) -> Iterator[Path]:
 def write_frame(frame: pl.DataFrame, path: Path) -> None:
     """Write a table whole, as CSV or, by the path's ending, as Parquet."""
     with written_whole(path) as temporary:
-        if is_text(path):
-            frame.write_csv(temporary)
-        else:
-            frame.write_parquet(temporary)
+        try:
+            if is_text(path):
+                frame.write_csv(temporary)
+            else:
+                frame.write_parquet(temporary)
+        except pl.exceptions.PolarsError as error:  # what a full disk is to it, for example
+            why = f"the table could not be written ({type(error).__name__}); is the disk full?"
+            raise OSError(errno.EIO, why, str(path)) from None
 
 
 def is_text(path: Path) -> bool:

@@ -36,7 +36,10 @@ def read_ids(name: str, values: Any) -> NDArray[Any]:
     """Ids as integers, or as an object array of strings, [rows]."""
     if isinstance(values, (str, bytes, dict, set, frozenset)) or not hasattr(values, "__len__"):
         raise DataError(f"{name} must be a list or an array of ids, got a {type(values).__name__}")
-    array = values if isinstance(values, np.ndarray) else _uncoerced(values)
+    try:
+        array = values if isinstance(values, np.ndarray) else _uncoerced(values)
+    except pl.exceptions.PolarsError:  # 128-bit numbers, and whatever else NumPy does not have
+        raise DataError(f"{name} must hold strings, or whole numbers of at most 64 bits") from None
     if array.ndim != 1:
         raise DataError(f"{name} must be one-dimensional, got {array.ndim} dimensions")
     if array.size == 0:

@@ -14,7 +14,7 @@ from apportion.data.files import check_columns, read_columns
 from apportion.data.graph import Graph, mix
 from apportion.data.ids import Integers, id_keys, number_ids, read_column
 from apportion.engine.sorting import group, index_type
-from apportion.privacy.checks import number, whole
+from apportion.privacy.checks import number, whole, word
 from apportion.privacy.errors import DataError, ParameterError
 
 
@@ -66,7 +66,7 @@ class Interactions:
         user_ids, item_ids = read_column("user", user), read_column("item", item)
         if len(user_ids) != len(item_ids):
             raise DataError(f"user has {len(user_ids)} rows and item has {len(item_ids)}")
-        self.rating_range = _check_range(rating_range)
+        self.rating_range = check_range(rating_range)
         ratings = None
         if rating is not None:
             ratings = _read_ratings(rating, len(user_ids), self.rating_range, outside)
@@ -142,8 +142,7 @@ class Interactions:
             raise DataError(
                 f"from_sparse takes a scipy.sparse matrix, got a {type(matrix).__name__}"
             )
-        if feedback not in ("explicit", "implicit"):
-            raise ParameterError(f'feedback must be "explicit" or "implicit", got {feedback!r}')
+        word("feedback", feedback, ("explicit", "implicit"))
         entries = matrix.tocoo()
         kept = entries.data != 0 if feedback == "implicit" else np.ones(entries.nnz, dtype=bool)
         return cls(
@@ -345,7 +344,8 @@ def _turn(side: Orientation, others: int) -> Orientation:
     return Orientation(*group(side.other, others, group_of_row, side.rating))
 
 
-def _check_range(rating_range: tuple[float, float] | None) -> tuple[float, float] | None:
+def check_range(rating_range: tuple[float, float] | None) -> tuple[float, float] | None:
+    """Two numbers that go up, or None."""
     if rating_range is None:
         return None
     try:
@@ -362,12 +362,11 @@ def _check_range(rating_range: tuple[float, float] | None) -> tuple[float, float
 def _read_ratings(
     rating: Any, rows: int, rating_range: tuple[float, float] | None, outside: str
 ) -> NDArray[np.float32]:
-    if outside not in ("error", "clip"):
-        raise ParameterError(f'outside must be "error" or "clip", got {outside!r}')
+    word("outside", outside, ("error", "clip"))
     try:
         with np.errstate(over="ignore"):  # what 32 bits cannot hold is refused below
             values = np.asarray(rating, dtype=np.float32)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise DataError("rating must hold numbers only") from None
     if values.shape != (rows,):
         raise DataError(f"rating must have one number for each of {rows} rows, got {values.shape}")

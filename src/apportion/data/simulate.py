@@ -7,7 +7,8 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.special import expit, ndtri
 
-from apportion.data.interactions import Interactions
+from apportion.data.interactions import Interactions, check_range
+from apportion.data.memory import MOST, check_memory
 from apportion.data.tasks import TaskData
 from apportion.privacy.checks import number, whole
 from apportion.privacy.errors import ParameterError
@@ -70,12 +71,15 @@ def simulate_tasks(
     >>> simulate_tasks(users=50, tasks=4, tasks_per_user=2)
     TaskData(tasks=4, dimension=5)
     """
-    users, tasks = whole("users", users, at_least=1), whole("tasks", tasks, at_least=2)
-    dimension = whole("dimension", dimension, at_least=1)
+    users = whole("users", users, at_least=1, at_most=MOST)
+    tasks = whole("tasks", tasks, at_least=2, at_most=MOST)
+    dimension = whole("dimension", dimension, at_least=1, at_most=MOST)
     tasks_per_user = number("tasks_per_user", tasks_per_user, above=0, below=tasks)
     skew = number("skew", skew, at_least=0.05, at_most=1000)
     label_noise = number("label_noise", label_noise, at_least=0, at_most=1e6)
-    rng = np.random.default_rng(seed)
+    pairs = int(users * tasks_per_user)
+    check_memory("what is to be simulated", 8 * dimension * (users + tasks) + 24 * pairs)
+    rng = np.random.default_rng(whole("seed", seed, at_least=0))
     vectors = _unit_ball(rng.standard_normal((users, dimension)))
     solutions = _unit_ball(rng.standard_normal((tasks, dimension)))
     share = rng.power(skew, tasks)
@@ -120,12 +124,16 @@ def simulate_interactions(
 
     ``simulate_interactions(**SHAPES["ml-20m"])`` has the size and the tails of a known data set.
     """
-    users, items = whole("users", users, at_least=1), whole("items", items, at_least=1)
-    rows, rank = whole("rows", rows, at_least=users), whole("rank", rank, at_least=1)
+    users = whole("users", users, at_least=1, at_most=MOST)
+    items = whole("items", items, at_least=1, at_most=MOST)
+    rows = whole("rows", rows, at_least=users)
+    rank = whole("rank", rank, at_least=1, at_most=MOST)
+    rating_range = check_range(rating_range)
     if rows > users * items:
         raise ParameterError(f"rows must be at most users times items, {users * items}, got {rows}")
     popular_tenth = number("popular_tenth", popular_tenth, at_least=0.1, at_most=0.99)
     active_tenth = number("active_tenth", active_tenth, at_least=0.1, at_most=0.99)
+    check_memory("what is to be simulated", (4 * rank + 16) * (users + items) + 24 * rows)
     rng = np.random.default_rng(whole("seed", seed, at_least=0))
     taken = _user_sizes(rng.permutation(_long_tail(users, active_tenth)), rows, items)
     popularity = _popularity(items, popular_tenth, taken)
@@ -170,10 +178,10 @@ def _user_sizes(share: NDArray[np.float64], rows: int, items: int) -> NDArray[np
             low = scale
     exact = np.clip(low * share, 1, items)
     size = exact.astype(np.int64)
-    missing = rows - int(size.sum())
-    open_to_more = np.flatnonzero(size < items)
-    order = open_to_more[np.argsort(size[open_to_more] - exact[open_to_more], kind="stable")]
-    size[order[:missing]] += 1
+    while (missing := rows - int(size.sum())) > 0:
+        open_to_more = np.flatnonzero(size < items)
+        order = open_to_more[np.argsort(size[open_to_more] - exact[open_to_more], kind="stable")]
+        size[order[:missing]] += 1
     return size
 
 

@@ -203,7 +203,7 @@ def _freeze(*arrays: NDArray[Any]) -> None:
 def _numbers(name: str, values: Any) -> NDArray[np.float64]:
     try:
         array = np.asarray(values, dtype=np.float64).view()
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise DataError(f"{name} must hold numbers only") from None
     if array.ndim != 1:
         raise DataError(f"{name} must be one-dimensional, got {array.ndim} dimensions")
@@ -216,7 +216,7 @@ def read_matrix(name: str, values: Any) -> NDArray[np.float64]:
     """Finite numbers in rows of one length, [rows, d]."""
     try:
         array = np.asarray(values, dtype=np.float64, order="C").view()
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise DataError(f"{name} must hold numbers only, in rows of one length") from None
     if array.ndim != 2 or array.shape[1] == 0:
         raise DataError(

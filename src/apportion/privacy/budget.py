@@ -34,10 +34,10 @@ from apportion.privacy.checks import number
 from apportion.privacy.errors import (
     BudgetExceededError,
     BudgetFileError,
-    DataError,
     ParameterError,
 )
 from apportion.privacy.gaussian import epsilon_from_mu, mu_from_epsilon
+from apportion.privacy.json_text import parse_json
 from apportion.privacy.ledger import PrivacyTarget, Record, total_epsilon
 
 VERSION = 1
@@ -111,6 +111,8 @@ class Budget:
         self.path = Path(path).absolute()
         self._timeout = number("timeout", timeout, at_least=0, at_most=1e6)
         if cap is not None:
+            if not isinstance(cap, PrivacyTarget):
+                raise ParameterError(f"cap must be a PrivacyTarget, got a {type(cap).__name__}")
             if math.isinf(cap.epsilon):
                 raise ParameterError("a budget needs a finite epsilon")
             if cap.selection_delta > 0:
@@ -251,6 +253,8 @@ class Budget:
                 yield connection
         except sqlite3.Error as error:
             raise BudgetFileError(self._describe(error)) from error
+        except UnicodeDecodeError:  # a message of SQLite about what it found
+            raise BudgetFileError(f"{self.path} is not a budget, or damaged") from None
 
     def _describe(self, error: sqlite3.Error) -> str:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -267,11 +271,15 @@ class Budget:
         return f"cannot write or read {self.path}: {error}"
 
     def _describe_missing(self) -> str:
+        try:
+            there, is_folder = self.path.exists(), self.path.is_dir()
+        except OSError as error:  # such as a name that is too long
+            return f"cannot open {self.path}: {error.strerror}"
         if not self.path.parent.is_dir():
             return f"there is no folder {self.path.parent}"
-        if self.path.is_dir():
+        if is_folder:
             return f"{self.path} is a folder, not a budget"
-        if not self.path.exists():
+        if not there:
             return (
                 f"there is no budget {self.path}, or its folder is read-only; create one with a cap: "
                 "apportion budget create, or Budget(path, cap=PrivacyTarget(...))"
@@ -478,14 +486,14 @@ def _to_json(records: Iterable[Record]) -> str:
 
 def _from_json(text: str) -> tuple[Record, ...]:
     with _damage_told():
-        return tuple(Record.from_dict(values) for values in json.loads(text))
+        return tuple(Record.from_dict(values) for values in parse_json(text))
 
 
 @contextmanager
 def _damage_told() -> Iterator[None]:
     try:
         yield
-    except (DataError, ParameterError, KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise BudgetFileError(f"the budget is damaged: {error}") from error
 
 

@@ -6,8 +6,12 @@ round a budget. Whatever enters a sensitivity or a budget goes through here firs
 
 import math
 import numbers
+from collections.abc import Hashable, Sequence
 
 from apportion.privacy.errors import ParameterError
+
+# The smallest portion of a budget: with less, noise would be beyond all numbers.
+LEAST_SHARE = 1e-9
 
 
 def number(
@@ -40,7 +44,9 @@ def number(
         if limit != default
     ]
     wanted = " and ".join(limits)
-    raise ParameterError(f"{name} must be a number {wanted}, got {value!r}{hint and '; ' + hint}")
+    raise ParameterError(
+        f"{name} must be a number {wanted}, got {_shown(value)}{hint and '; ' + hint}"
+    )
 
 
 def whole(name: str, value: object, *, at_least: int, at_most: int | None = None) -> int:
@@ -54,5 +60,25 @@ def whole(name: str, value: object, *, at_least: int, at_most: int | None = None
         return int(value)
     limit = "" if at_most is None else f" and at most {at_most}"
     raise ParameterError(
-        f"{name} must be a whole number of at least {at_least}{limit}, got {value!r}"
+        f"{name} must be a whole number of at least {at_least}{limit}, got {_shown(value)}"
     )
+
+
+def word(name: str, value: object, choices: Sequence[object]) -> None:
+    """Refuse what is none of the choices; an array, too, which compares with each of its entries."""
+    if not isinstance(value, Hashable) or value not in choices:
+        wanted = " or ".join(
+            f'"{each}"' if isinstance(each, str) else str(each) for each in choices
+        )
+        raise ParameterError(f"{name} must be {wanted}, got {_shown(value)}")
+
+
+def _shown(value: object) -> str:
+    """A number or a word as it was given, anything else by its kind: it may hold private values."""
+    if not isinstance(value, (numbers.Number, str, type(None))):
+        return f"a {type(value).__name__}"
+    try:
+        text = repr(value)
+    except ValueError:  # Python does not write out whole numbers of thousands of digits
+        return "a number of too many digits"
+    return text if len(text) <= 80 else f"{text[:80]}..."

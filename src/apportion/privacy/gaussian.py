@@ -100,6 +100,8 @@ def _log_delta(epsilon: float, mu: float) -> float:
         return 0.0
     near = epsilon / mu - mu / 2
     far = epsilon / mu + mu / 2
+    if near > 1e8:  # delta is less than exp(-10^15), and what follows would lose all digits
+        return -math.inf
     if near < -5:
         # delta is close to one: the plain formula loses nothing.
         return math.log1p(-math.exp(float(log_ndtr(near))) - math.exp(epsilon + log_ndtr(-far)))

@@ -27,6 +27,7 @@ from apportion.privacy.gaussian import (
     epsilon_from_mu,
     mu_from_epsilon,
 )
+from apportion.privacy.json_text import parse_json
 
 # Noise over sensitivity of a step with sampled users is at least this.
 _LEAST_SAMPLED_NOISE = 0.3
@@ -238,9 +239,10 @@ class Ledger:
     def from_json(cls, text: str) -> Self:
         """Read a ledger back. Costs are computed again from the records, never read."""
         try:
-            return cls.from_dict(json.loads(text))
-        except json.JSONDecodeError as error:
-            raise DataError(f"not a ledger: invalid JSON at line {error.lineno}") from error
+            values = parse_json(text)
+        except DataError as error:
+            raise DataError(f"not a ledger: {error}") from None
+        return cls.from_dict(values)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as in ``to_json``. Infinity is written as the string "inf"."""
@@ -259,7 +261,7 @@ class Ledger:
                 ledger.append(Record.from_dict(entry))
         except DataError:
             raise
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise DataError(f"not a ledger: {error}") from error
         return ledger
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from apportion.privacy.errors import BudgetExceededError, DataError
+from apportion.privacy.json_text import parse_json
 from apportion.privacy.ledger import Ledger, Record
 
 if TYPE_CHECKING:
@@ -95,7 +96,8 @@ class PrivacyReport:
     def from_json(cls, text: str) -> Self:
         """Read a report. Epsilon and mu are computed again from the ledger, never read."""
         try:
-            values = json.loads(text)
+            values = parse_json(text)
+            _check_texts(values)
             if values["format"] != FORMAT:
                 raise DataError(f"a privacy report of format {values['format']!r}, not {FORMAT}")
             return cls(
@@ -186,6 +188,22 @@ def _steps(record: Record) -> str:
 def _plain(value: object) -> Any:
     """NumPy numbers and arrays as JSON knows them; anything else by its text."""
     return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
+def _check_texts(values: object) -> None:
+    """Refuse control characters: a report is shown on terminals, which they might command."""
+    if isinstance(values, str) and any(map(_commands, values)):
+        raise DataError("a text holds control characters")
+    if isinstance(values, (list, dict)):
+        for value in values:
+            _check_texts(value)
+    if isinstance(values, dict):
+        _check_texts(list(values.values()))
+
+
+def _commands(c: str) -> bool:
+    """Control characters, and halves of surrogate pairs, which no terminal can show."""
+    return c < " " or "\x7f" <= c <= "\x9f" or "\ud800" <= c <= "\udfff"
 
 
 def _texts(values: object) -> tuple[str, ...]:

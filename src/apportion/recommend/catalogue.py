@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.allocation.counts import Counts, PrivateCounts
+from apportion.allocation.counts import Counts, PrivateCounts, check_counts
 from apportion.data import Interactions
 from apportion.data.ids import id_keys, match_ids
 from apportion.privacy import Curator
-from apportion.privacy.checks import number, whole
+from apportion.privacy.checks import LEAST_SHARE, number, whole
 from apportion.privacy.errors import DataError
 
 Array = NDArray[np.float64]
@@ -83,6 +83,7 @@ class MostFrequent(ItemCatalogue):
 
     def __post_init__(self) -> None:
         number("items", self.items, above=0, at_most=1)
+        check_counts(self.counts)
 
     @property
     def share(self) -> float:  # type: ignore[override]
@@ -120,8 +121,8 @@ class PrivateCatalogue(ItemCatalogue):
     cap: int = 50
 
     def __post_init__(self) -> None:
-        number("share", self.share, above=0, below=1)
-        number("delta_share", self.delta_share, above=0, below=1)
+        number("share", self.share, at_least=LEAST_SHARE, below=1)
+        number("delta_share", self.delta_share, at_least=LEAST_SHARE, below=1)
         whole("cap", self.cap, at_least=1, at_most=2**50)
 
     @property

@@ -1,20 +1,20 @@
 """The files of a model folder as bytes: made from a released model, and read with suspicion.
 
 ``model.json`` says what it is, how user vectors are made, and has checksums; ``items.safetensors`` has
-the factors, intercepts and counts of items, ``items.parquet`` their ids and titles; ``privacy.json`` is
-the report. Checksums find damage, not forgery: whoever can write a folder can write another one.
+the factors, intercepts and counts of items, their ids and their titles; ``privacy.json`` is the report.
+Checksums find damage, not forgery: whoever can write a folder can write another one. So what is read
+must be safe to read whatever it holds: JSON, and tensors whose sizes are those of the file. Texts are
+two tensors: their bytes, one after the other, and how many of them each has.
 """
 
 import hashlib
-import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import safetensors.numpy
 from numpy.typing import NDArray
 from safetensors import SafetensorError
@@ -24,20 +24,30 @@ from apportion.data.ids import match_ids, read_ids
 from apportion.privacy import PrivacyReport
 from apportion.privacy.checks import number
 from apportion.privacy.errors import DataError, ParameterError
+from apportion.privacy.json_text import parse_json
 from apportion.recommend.recommender import Ids, ItemModel, UserStep
 from apportion.version import __version__
 
 KIND = "apportion item model"
-FORMAT = 2
-SETTINGS, TENSORS, TABLE, REPORT = (
-    "model.json",
-    "items.safetensors",
-    "items.parquet",
-    "privacy.json",
-)
-FILES = (SETTINGS, TENSORS, TABLE, REPORT)
+FORMAT = 3
+SETTINGS, TENSORS, REPORT = "model.json", "items.safetensors", "privacy.json"
+FILES = (SETTINGS, TENSORS, REPORT)
 
-_ID_TYPES = (pl.Int64, pl.UInt64, pl.String, pl.Binary)
+# Of every tensor that may be there: its type and its dimensions. Ids are numbers, texts or bytes.
+_TENSORS: dict[str, tuple[Any, int]] = {
+    "items": (np.float32, 2),
+    "intercepts": (np.float32, 1),
+    "counts": (np.float64, 1),
+    "ids": (np.int64, 1),
+    "unsigned_ids": (np.uint64, 1),
+    "text_ids": (np.uint8, 1),
+    "text_ids.sizes": (np.int64, 1),
+    "byte_ids": (np.uint8, 1),
+    "byte_ids.sizes": (np.int64, 1),
+    "titles": (np.uint8, 1),
+    "titles.sizes": (np.int64, 1),
+}
+_IDS = ("ids", "unsigned_ids", "text_ids", "byte_ids")
 
 
 def pack(model: ItemModel, titles: Any = None) -> dict[str, bytes]:
@@ -47,9 +57,12 @@ def pack(model: ItemModel, titles: Any = None) -> dict[str, bytes]:
         tensors["intercepts"] = np.ascontiguousarray(model.intercepts, dtype=np.float32)
     if model.counts is not None:
         tensors["counts"] = np.ascontiguousarray(model.counts, dtype=np.float64)
+    try:
+        tensors |= _named(model, titles)
+    except UnicodeEncodeError:
+        raise DataError("an id or a title of an item is text that is not valid Unicode") from None
     contents = {
         TENSORS: safetensors.numpy.save(tensors),
-        TABLE: _table(model, titles),
         REPORT: model.privacy.to_json().encode(),
     }
     settings = {
@@ -62,23 +75,25 @@ def pack(model: ItemModel, titles: Any = None) -> dict[str, bytes]:
     return {SETTINGS: json.dumps(_sealed(settings), indent=2).encode(), **contents}
 
 
-def _table(model: ItemModel, titles: Any) -> bytes:
+def _named(model: ItemModel, titles: Any) -> dict[str, NDArray[Any]]:
+    """The tensors of ids and titles."""
     ids = read_ids("item_ids", model.item_ids)
-    dtype: Any = {"i": pl.Int64, "u": pl.UInt64}.get(ids.dtype.kind, pl.String)
-    if len(ids) and isinstance(ids[0], bytes):
-        dtype = pl.Binary
-    columns: dict[str, tuple[Any, Any]] = {"id": (ids, dtype)}
+    if ids.dtype.kind == "O":
+        are_bytes = len(ids) > 0 and isinstance(ids[0], bytes)
+        tensors = _packed("byte_ids" if are_bytes else "text_ids", ids)
+    elif ids.dtype.kind == "u":
+        tensors = {"unsigned_ids": ids.astype(np.uint64)}
+    else:
+        tensors = {"ids": ids.astype(np.int64)}
     if model.titles is not None or titles is not None:
-        columns["title"] = (_titles(model, ids, titles), pl.String)
-    buffer = io.BytesIO()
-    try:
-        frame = pl.DataFrame(
-            [pl.Series(name, values, dtype=dtype) for name, (values, dtype) in columns.items()]
-        )
-        frame.write_parquet(buffer)
-    except UnicodeEncodeError:
-        raise DataError("an id or a title of an item is text that is not valid Unicode") from None
-    return buffer.getvalue()
+        tensors |= _packed("titles", _titles(model, ids, titles))
+    return tensors
+
+
+def _packed(name: str, texts: Iterable[str | bytes]) -> dict[str, NDArray[Any]]:
+    pieces = [text if isinstance(text, bytes) else text.encode() for text in texts]
+    sizes = np.array([len(piece) for piece in pieces], dtype=np.int64)
+    return {name: np.frombuffer(b"".join(pieces), dtype=np.uint8), f"{name}.sizes": sizes}
 
 
 def _titles(model: ItemModel, ids: Ids, titles: Any) -> list[str]:
@@ -131,15 +146,17 @@ def unpack(folder: Path, contents: Mapping[str, bytes]) -> ItemModel:
         if _digest(contents[name]) != digest:
             raise DataError(f"{folder / name} is damaged, or belongs to another model")
     tensors = _parse_tensors(folder / TENSORS, contents[TENSORS])
-    items = tensors["items"]
-    ids, titles = _parse_table(folder / TABLE, contents[TABLE])
-    if len(ids) != len(items):
-        raise DataError(
-            f"{folder / TABLE} has {len(ids)} items, but {TENSORS} beside it has {len(items)}"
-        )
+    ids = _parse_ids(folder / TENSORS, tensors)
+    titles = _texts(folder / TENSORS, tensors, "titles") if "titles" in tensors else None
     privacy = _parse_report(folder / REPORT, contents[REPORT])
     return ItemModel(
-        items, ids, tensors.get("counts"), titles, user_step, privacy, tensors.get("intercepts")
+        tensors["items"],
+        ids,
+        tensors.get("counts"),
+        titles,
+        user_step,
+        privacy,
+        tensors.get("intercepts"),
     )
 
 
@@ -157,9 +174,9 @@ def from_bytes(folder: Path, content: bytes) -> ItemModel:
 
 def _json(path: Path, content: bytes) -> dict[str, Any]:
     try:
-        values = json.loads(content.decode())
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is not JSON ({type(error).__name__})") from None
+        values = parse_json(content)
+    except DataError as error:
+        raise DataError(f"{path} cannot be used: {error}") from None
     if not isinstance(values, dict):
         raise DataError(f"{path} is not a JSON object")
     return values
@@ -178,10 +195,13 @@ def parse_settings(path: Path, content: bytes) -> tuple[UserStep, dict[str, str]
     written = settings.get("format")
     if not isinstance(written, int) or isinstance(written, bool) or written < 1:
         raise DataError(f"{path} has no valid format number")
-    if written > FORMAT:
+    if written != FORMAT:
+        age, advice = (
+            ("a newer", "update") if written > FORMAT else ("an older", "train again with")
+        )
         raise DataError(
-            f"{path} was written by a newer version of apportion (format {written}, "
-            f"this version reads {FORMAT}); update apportion"
+            f"{path} was written by {age} version of apportion (format {written}, "
+            f"this version reads {FORMAT}); {advice} apportion"
         )
     _check_fields(path, "", settings, {"kind", "format", "version", "user_step", "sha256"})
     _check_fields(path, "sha256", settings["sha256"], set(FILES))
@@ -221,17 +241,19 @@ def _parse_user_step(path: Path, values: Any) -> UserStep:
         within = low, high
     return UserStep(
         feedback=values["feedback"],
-        regularization=_finite("regularization", values["regularization"], at_least=0),
-        exponent=_finite("exponent", values["exponent"]),
-        unobserved_weight=_finite("unobserved_weight", values["unobserved_weight"], at_least=0),
+        regularization=number("regularization", values["regularization"], at_least=0, at_most=1e30),
+        exponent=number("exponent", values["exponent"], at_least=0, at_most=2),
+        unobserved_weight=number(
+            "unobserved_weight", values["unobserved_weight"], at_least=0, at_most=1e30
+        ),
         centring=values["centring"],
         mean=_finite("mean", values["mean"]),
         rating_range=within,
     )
 
 
-def _finite(name: str, value: object, at_least: float = -1e300) -> float:
-    return number(name, value, at_least=at_least, at_most=1e300)
+def _finite(name: str, value: object) -> float:
+    return number(name, value, at_least=-1e30, at_most=1e30)
 
 
 def _parse_tensors(path: Path, content: bytes) -> dict[str, NDArray[Any]]:
@@ -242,11 +264,10 @@ def _parse_tensors(path: Path, content: bytes) -> dict[str, NDArray[Any]]:
         raise DataError(f"{path} is not a readable safetensors file ({error})") from None
     if "items" not in tensors:
         raise DataError(f"{path} has no tensor 'items'")
-    expected = {"items": (np.float32, 2), "intercepts": (np.float32, 1), "counts": (np.float64, 1)}
     for name, tensor in tensors.items():
-        if name not in expected:
+        if name not in _TENSORS:
             raise DataError(f"{path} has an unknown tensor {name!r}")
-        dtype, dimensions = expected[name]
+        dtype, dimensions = _TENSORS[name]
         if tensor.dtype != dtype:
             wanted = np.dtype(dtype).name
             raise DataError(f"{path}: {name} must be {wanted}, not {tensor.dtype.name}")
@@ -255,37 +276,43 @@ def _parse_tensors(path: Path, content: bytes) -> dict[str, NDArray[Any]]:
         if not np.isfinite(tensor).all():
             raise DataError(f"{path}: {name} holds values that are not finite")
     for name, tensor in tensors.items():
-        if len(tensor) != len(tensors["items"]):
+        if name.endswith(".sizes") and name.removesuffix(".sizes") not in tensors:
+            raise DataError(f"{path} has a tensor {name!r} that belongs to none")
+        if tensor.dtype != np.uint8 and len(tensor) != len(tensors["items"]):
             raise DataError(f"{path} has {len(tensors['items'])} items, but {len(tensor)} {name}")
     return tensors
 
 
-def _parse_table(path: Path, content: bytes) -> tuple[Ids, Ids | None]:
-    try:
-        return _read_table(path, content)
-    except DataError:
-        raise
-    except (Exception, pl.exceptions.PanicException) as error:
-        # Whatever a damaged file makes the reader do, and even a column that it could read.
-        raise DataError(f"{path} is not a readable Parquet file ({type(error).__name__})") from None
-
-
-def _read_table(path: Path, content: bytes) -> tuple[Ids, Ids | None]:
-    frame = pl.read_parquet(io.BytesIO(content))
-    if frame.columns not in (["id"], ["id", "title"]):
-        raise DataError(f"{path} must have the columns id and, at most, title")
-    ids, titles = frame["id"], frame["title"] if "title" in frame.columns else None
-    if ids.dtype not in _ID_TYPES:
-        raise DataError(f"{path}: id must hold 64-bit integers, strings or bytes, not {ids.dtype}")
-    if ids.null_count():
-        raise DataError(f"{path}: an id is missing")
-    if ids.n_unique() < len(ids):
+def _parse_ids(path: Path, tensors: Mapping[str, NDArray[Any]]) -> Ids:
+    present = [name for name in _IDS if name in tensors]
+    if len(present) != 1:
+        raise DataError(f"{path} must have one tensor of ids, not {len(present)}")
+    [name] = present
+    ids = tensors[name]
+    if ids.dtype == np.uint8:
+        ids = _texts(path, tensors, name)
+    if len(set(ids.tolist())) < len(ids):
         raise DataError(f"{path} has the same id twice")
-    if titles is None:
-        return ids.to_numpy(), None
-    if titles.dtype != pl.String or titles.null_count():
-        raise DataError(f"{path}: title must hold a string for every item")
-    return ids.to_numpy(), titles.to_numpy()
+    return ids
+
+
+def _texts(path: Path, tensors: Mapping[str, NDArray[Any]], name: str) -> Ids:
+    """The texts (or bytes, of ``byte_ids``) of all items, [items]."""
+    content, sizes = tensors[name], tensors.get(f"{name}.sizes")
+    # The sum of non-negative sizes, each at most that of the whole, is exact in these numbers.
+    if sizes is None or (sizes < 0).any() or (sizes > len(content)).any():
+        raise DataError(f"{path}: {name} has no valid sizes")
+    ends = np.cumsum(sizes.astype(np.float64))
+    if len(content) != (ends[-1] if len(ends) else 0):
+        raise DataError(f"{path}: {name} and their sizes do not agree")
+    whole, texts = content.tobytes(), np.empty(len(sizes), dtype=object)
+    for item, (end, size) in enumerate(zip(ends.astype(np.int64), sizes, strict=True)):
+        piece = whole[end - size : end]
+        try:
+            texts[item] = piece if name == "byte_ids" else piece.decode()
+        except UnicodeDecodeError:
+            raise DataError(f"{path}: {name} of item {item} is not text") from None
+    return texts
 
 
 def _parse_report(path: Path, content: bytes) -> PrivacyReport:

@@ -45,7 +45,11 @@ def load(folder: str | Path) -> Recommender:
     Whatever is missing, damaged or not of this format is a ``DataError`` that names the file.
     """
     folder = Path(folder)
-    if not folder.is_dir():
+    try:
+        found = folder.is_dir()
+    except (OSError, ValueError):  # a name that is too long or no name at all
+        found = False
+    if not found:
         raise DataError(f"there is no model folder {folder}")
     if not (folder / SETTINGS).exists():
         raise DataError(f"{folder} holds no model: {folder / SETTINGS} is missing")

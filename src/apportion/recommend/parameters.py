@@ -6,14 +6,17 @@ from typing import Any, Literal
 
 from apportion.allocation import AdaptiveWeights, Allocation, UniformWeights
 from apportion.data import Interactions
+from apportion.data.memory import check_memory
 from apportion.privacy import PrivacyTarget
-from apportion.privacy.bounds import check_bound
-from apportion.privacy.checks import number, whole
+from apportion.privacy.checks import LEAST_SHARE, number, whole, word
 from apportion.privacy.errors import DataError, ParameterError
 from apportion.recommend.catalogue import ItemCatalogue, find_catalogue
 from apportion.recommend.item_step import ItemSettings
 from apportion.recommend.planner import Choice
 from apportion.tasks.base import Estimator
+
+# Up to these, what is released and what follows from it is within the range of numbers.
+_LARGEST, _LARGEST_BOUND = 1e12, 1e30
 
 
 class Parameters(Estimator):
@@ -181,17 +184,27 @@ class Parameters(Estimator):
             raise DataError(f"fit takes Interactions, got a {type(data).__name__}")
         if self.feedback == "explicit" and not data.explicit:
             raise DataError('the data has no ratings; train on events with feedback="implicit"')
+        if self._centring == "global" and data.rating_range is None:
+            raise DataError('centring="global" needs ratings in a public rating_range')
+        if self.factors != "auto":
+            check_memory(f"a model of {self.factors} factors", 8 * self.factors * data.items)
         if math.isfinite(self.epsilon):
             self._catalogue.check(data)
-            self.label_bound_of(data)
+            bound = _check_bound(
+                "label_bound, which follows from rating_range,", self.label_bound_of(data)
+            )
+            if bound > _LARGEST_BOUND * self.feature_bound:
+                raise DataError("rating_range is too wide for this feature_bound")
 
     def _check_parameters(self) -> None:
         whole("steps", self.steps, at_least=1)
         for name in ("factors", "sweeps"):
-            if getattr(self, name) != "auto":
+            if not _is_auto(getattr(self, name)):
                 whole(name, getattr(self, name), at_least=1)
-        if self.intercept_share != "auto":
-            number("intercept_share", self.intercept_share, at_least=0, below=1)
+        if not _is_auto(self.intercept_share):
+            share = number("intercept_share", self.intercept_share, at_least=0, below=1)
+            if 0 < share < LEAST_SHARE:
+                raise ParameterError(f"intercept_share must be 0, or at least {LEAST_SHARE:g}")
         for name, choices in (
             ("feedback", ("explicit", "implicit")),
             ("solver", ("ssp", "descent")),
@@ -200,23 +213,23 @@ class Parameters(Estimator):
             ("normalise", (None, True, False)),
             ("centring", ("user", "global", "none")),
         ):
-            if getattr(self, name) not in choices:
-                wanted = " or ".join(repr(choice) for choice in choices)
-                raise ParameterError(f"{name} must be {wanted}, got {getattr(self, name)!r}")
+            word(name, getattr(self, name), choices)
         PrivacyTarget(self.epsilon, self.delta)
         for name in ("feature_bound", "label_bound", "gradient_bound"):
             if getattr(self, name) is not None:
-                check_bound(name, getattr(self, name))
+                _check_bound(name, getattr(self, name))
         for name in ("regularization", "user_regularization"):
             if getattr(self, name) is not None:
-                number(name, getattr(self, name), at_least=0, at_most=1e100)
+                number(name, getattr(self, name), at_least=0, at_most=_LARGEST)
         for name in ("unobserved_weight", "noise_ridge"):
-            number(name, getattr(self, name), at_least=0, at_most=1e100)
+            number(name, getattr(self, name), at_least=0, at_most=_LARGEST)
+        if (self.label_bound or 0.0) > _LARGEST_BOUND * self.feature_bound:
+            raise ParameterError("label_bound is too large for this feature_bound")
         if self.exponent is not None:
             number("exponent", self.exponent, at_least=0, at_most=2)
         for name in ("gram_share", "gramian_share", "weights_share", "mean_share", "users_share"):
-            number(name, getattr(self, name), above=0, below=1)
-        number("learning_rate", self.learning_rate, above=0, at_most=1e100)
+            number(name, getattr(self, name), at_least=LEAST_SHARE, below=1)
+        number("learning_rate", self.learning_rate, above=0, at_most=_LARGEST)
         whole("seed", self.seed, at_least=0)
         _ = self._catalogue, self._allocation
 
@@ -274,3 +287,11 @@ class Parameters(Estimator):
             "exponent": self._exponent,
         }
         return {name: value for name, value in used.items() if name not in unused}
+
+
+def _check_bound(name: str, bound: float) -> float:
+    return number(name, bound, at_least=1e-60, at_most=_LARGEST_BOUND)
+
+
+def _is_auto(value: object) -> bool:
+    return isinstance(value, str) and value == "auto"

@@ -15,6 +15,7 @@ from apportion.data.ids import match_ids, read_ids
 from apportion.privacy import Curator, Ledger, UserBound, truncate
 from apportion.privacy.checks import number
 from apportion.privacy.errors import BudgetExceededError, DataError, ParameterError
+from apportion.privacy.json_text import parse_json
 from apportion.recommend.recommender import UserStep
 
 Array = NDArray[np.float64]
@@ -116,15 +117,18 @@ class Preparation:
     def read(cls, path: Path) -> Self:
         """From a file; whatever is wrong with its contents is a ``DataError``."""
         try:
-            return cls.from_json(path.read_text("utf-8"))
+            text = path.read_text("utf-8")
         except UnicodeDecodeError:
             raise DataError(f"{path} is not a plan: it is not text") from None
+        except (OSError, ValueError) as error:
+            raise DataError(f"{path} cannot be read ({type(error).__name__})") from None
+        return cls.from_json(text)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """The inverse of ``to_json``; whatever is wrong is a ``DataError``."""
         try:
-            values = json.loads(text)
+            values = parse_json(text)
             if values["format"] != _FORMAT:
                 raise DataError(f"a plan of format {values['format']!r}, not {_FORMAT}")
             ids = read_ids(
@@ -155,7 +159,11 @@ class Preparation:
             )
         except (ParameterError, BudgetExceededError) as error:
             raise DataError(f"not a plan: {error}") from None
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        except DataError as error:
+            raise DataError(
+                str(error) if "plan" in str(error) else f"not a plan: {error}"
+            ) from None
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise DataError(f"not a plan ({type(error).__name__})") from None
 
 

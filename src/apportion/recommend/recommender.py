@@ -13,7 +13,7 @@ from apportion.data import Interactions
 from apportion.data.ids import Integers, find_ids, match_ids, read_ids
 from apportion.engine import CpuEngine
 from apportion.privacy import PrivacyReport
-from apportion.privacy.checks import number, whole
+from apportion.privacy.checks import number, whole, word
 from apportion.privacy.errors import DataError, NotFittedError, ParameterError
 
 Array = NDArray[np.float64]
@@ -213,8 +213,9 @@ class Recommender:
         some. ``on_users`` is told, after each block, how many users it had. To hold fewer at once, see
         ``recommend_blocks``.
         """
-        k = min(whole("k", k, at_least=1), len(self.item_ids))
-        blocks = [(np.zeros(0, int), np.zeros((0, k), int), np.zeros((0, k), np.float32))]
+        k = whole("k", k, at_least=1)
+        best = min(k, len(self.item_ids))
+        blocks = [(np.zeros(0, int), np.zeros((0, best), int), np.zeros((0, best), np.float32))]
         for block in self.recommend_blocks(histories, k, exclude=exclude):
             blocks.append(block)
             if on_users is not None:
@@ -268,8 +269,7 @@ class Recommender:
     ) -> Iterator[tuple[Integers, Scores]]:
         """Block by block: the places of the most similar items, and how similar, [block, k] each."""
         k = min(whole("k", k, at_least=1), max(1, len(self.item_ids) - 1))
-        if by not in ("cosine", "dot"):
-            raise ParameterError(f'by must be "cosine" or "dot", got {by!r}')
+        word("by", by, ("cosine", "dot"))
         factors = self.items
         if by == "cosine":
             norm = np.linalg.norm(factors, axis=1, keepdims=True)
@@ -323,13 +323,7 @@ class Recommender:
                 raise DataError(
                     "this model was trained on ratings: give the history as {item: rating, ...}"
                 )
-            low, high = step.rating_range or (-1e30, 1e30)
-            rating = np.array(
-                [
-                    number("a rating", value, at_least=low, at_most=high)
-                    for value in history.values()
-                ]
-            )
+            rating = _ratings_of(history, step.rating_range or (-1e30, 1e30))
         if unknown == "ignore":
             places = match_ids(ids, self.item_ids)
         elif unknown == "error":
@@ -387,9 +381,10 @@ class Recommender:
         step = _rows_at_once(len(self.items))
         for first in range(0, len(rows.user), step):
             stop = min(first + step, len(rows.user))
-            scores = small[first:stop] @ self.items.T
-            if self.released.intercepts is not None:
-                scores += self.released.intercepts
+            with np.errstate(all="ignore"):  # whatever 32 bits cannot hold is the largest or last
+                scores = small[first:stop] @ self.items.T
+                if self.released.intercepts is not None:
+                    scores += self.released.intercepts
             new = newcomer[first:stop]
             # Who has no history, or one that says nothing, such as equal ratings, gets what is popular.
             if popularity is not None:
@@ -426,6 +421,20 @@ class _Rows:
         row = np.repeat(self.start[wanted] - start[:-1], size) + np.arange(start[-1])
         rating = None if self.rating is None else self.rating[row]
         return _Rows(start, self.item[row], rating, self.mean[wanted], self.user[wanted])
+
+
+def _ratings_of(history: Mapping[Any, float], within: tuple[float, float]) -> Array:
+    """The ratings of a history, [rows]; an error names the row, not the rating."""
+    low, high = within
+    ratings = np.zeros(len(history))
+    for row, value in enumerate(history.values()):
+        try:
+            ratings[row] = number("rating", value, at_least=low, at_most=high)
+        except ParameterError:
+            raise DataError(
+                f"history: the rating in row {row} (from 0 on) is not a number from {low:g} to {high:g}"
+            ) from None
+    return ratings
 
 
 def _rows_at_once(items: int) -> int:

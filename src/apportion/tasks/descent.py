@@ -24,7 +24,7 @@ from apportion.privacy import (
 )
 from apportion.privacy.bounds import MARGIN, check_bound, row_norms
 from apportion.privacy.budget import gaussian_cost, sampled_cost
-from apportion.privacy.checks import number, whole
+from apportion.privacy.checks import number, whole, word
 from apportion.privacy.errors import ParameterError
 from apportion.privacy.release import OpenRelease
 from apportion.tasks.base import MultiTaskLinear
@@ -266,21 +266,18 @@ class MultiTaskDescent(MultiTaskLinear):
         find_loss(self.loss)
         check_bound("feature_bound", self.feature_bound)
         check_bound("label_bound", self.label_bound)
-        if self.clip not in ("user", "row"):
-            raise ParameterError(f'clip must be "user" or "row", got {self.clip!r}')
-        number("alpha", self.alpha, at_least=0, at_most=1e100)
+        word("clip", self.clip, ("user", "row"))
+        number("alpha", self.alpha, at_least=0, at_most=1e30)
         number("momentum", self.momentum, at_least=0, below=1)
         number("average", self.average, at_least=0, at_most=1)
         number("sampling_rate", self.sampling_rate, above=0, at_most=1)
-        if self.steps is not None and self.steps != "theory":
+        if self.steps is not None and not (isinstance(self.steps, str) and self.steps == "theory"):
             whole("steps", self.steps, at_least=1)
-        if self.schedule not in (*_POWERS, "adaptive", "theory"):
-            choices = ", ".join(("adaptive", *_POWERS, "theory"))
-            raise ParameterError(f"schedule must be one of {choices}, got {self.schedule!r}")
+        word("schedule", self.schedule, ("adaptive", *_POWERS, "theory"))
         if self.learning_rate is not None:
-            number("learning_rate", self.learning_rate, above=0, at_most=1e100)
+            number("learning_rate", self.learning_rate, above=0, at_most=1e30)
         if self.users is not None:
-            whole("users", self.users, at_least=2)
+            whole("users", self.users, at_least=2, at_most=2**50)
         _ = self._gradient_bound, self._radius
 
 
@@ -329,10 +326,12 @@ def descend(
         if step:
             release.next_step()
         (noisy,) = release.feed(0, sums(coef, release.sample(sums.users), release.grids[0]))
-        gradient = noisy / rate + penalty.gradient(coef)
-        move = -schedule.rates(step + 1, gradient) * gradient
-        velocity = momentum * velocity + move
-        coef = _project(coef + velocity, radius)
+        with np.errstate(all="ignore"):  # settings may lead beyond all numbers; then begin anew
+            gradient = noisy / rate + penalty.gradient(coef)
+            move = -schedule.rates(step + 1, gradient) * gradient
+            velocity = momentum * velocity + move
+            coef = _project(coef + velocity, radius)
+        coef[~np.isfinite(coef).all(axis=1)] = 0.0
         if step >= steps - kept:
             mean += coef / kept
     return mean
@@ -385,4 +384,4 @@ class Gradients:
 
 def _project(coef: Array, radius: float) -> Array:
     norm = np.linalg.norm(coef, axis=1, keepdims=True)
-    return np.asarray(coef * np.minimum(1.0, radius / np.maximum(norm, 1e-300)))
+    return np.asarray(coef * np.minimum(1.0, radius / np.maximum(norm, 1e-200)))

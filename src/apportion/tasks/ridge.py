@@ -24,8 +24,7 @@ from apportion.privacy import (
     short_rows,
 )
 from apportion.privacy.bounds import check_bound
-from apportion.privacy.checks import number
-from apportion.privacy.errors import ParameterError
+from apportion.privacy.checks import LEAST_SHARE, number, word
 from apportion.privacy.noise import TILE
 from apportion.privacy.release import OpenRelease
 from apportion.tasks.base import MultiTaskLinear
@@ -232,11 +231,8 @@ class MultiTaskRidge(MultiTaskLinear):
     def _check_parameters(self) -> None:
         check_bound("feature_bound", self.feature_bound)
         check_bound("label_bound", self.label_bound)
-        number("gram_share", self.gram_share, above=0, below=1)
-        if self.statistics not in ("shrunk", "per-task", "shared"):
-            raise ParameterError(
-                f'statistics must be "shrunk", "per-task" or "shared", got {self.statistics!r}'
-            )
+        number("gram_share", self.gram_share, at_least=LEAST_SHARE, below=1)
+        word("statistics", self.statistics, ("shrunk", "per-task", "shared"))
         for name in ("alpha", "noise_ridge"):
             number(name, getattr(self, name), at_least=0, at_most=1e100)
 

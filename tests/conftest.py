@@ -1,0 +1,16 @@
+"""What all tests share: the number of fuzz cases is told at the end."""
+
+import pytest
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Add up what the tests of tests/fuzz recorded, also from several processes."""
+    cases = sum(
+        value
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        for name, value in getattr(report, "user_properties", ())
+        if name == "fuzz_cases" and report.when == "teardown"
+    )
+    if cases:
+        terminalreporter.write_line(f"fuzz cases: {cases:,}")

@@ -1,0 +1,3 @@
+from tests.fuzz.harness import fuzz
+
+__all__ = ["fuzz"]
