@@ -301,7 +301,10 @@ def _sampled_epsilon(records: Sequence[Record], delta: float) -> float:
     event = dp_event([replace(record, delta=0.0) for record in records])
     from dp_accounting.pld import PLDAccountant
 
-    return float(PLDAccountant().compose(event).get_epsilon(delta))
+    try:
+        return float(PLDAccountant().compose(event).get_epsilon(delta))
+    except (ValueError, OverflowError):  # numbers that it cannot compute with
+        return math.inf
 
 
 def total_epsilon(records: Sequence[Record], delta: float) -> float:

@@ -270,7 +270,7 @@ class MultiTaskDescent(MultiTaskLinear):
         number("alpha", self.alpha, at_least=0, at_most=1e30)
         number("momentum", self.momentum, at_least=0, below=1)
         number("average", self.average, at_least=0, at_most=1)
-        number("sampling_rate", self.sampling_rate, above=0, at_most=1)
+        number("sampling_rate", self.sampling_rate, at_least=1e-9, at_most=1)
         if self.steps is not None and not (isinstance(self.steps, str) and self.steps == "theory"):
             whole("steps", self.steps, at_least=1)
         word("schedule", self.schedule, ("adaptive", *_POWERS, "theory"))
