@@ -192,7 +192,7 @@ def exact_statistics(rows: TaskRows, task: np.ndarray) -> tuple[np.ndarray, np.n
     for row, place in enumerate(rows.feature_row):
         x = rows.features[place].astype(np.float32)
         r = max(np.sqrt(rows.weight[row]) * longest - np.sqrt(d) / 2, 0.0)
-        z = np.rint(np.float32(r / (2**15 - 1)) * x).astype(np.float64)
+        z = np.rint(np.float32(r * (1.0 / (2**15 - 1))) * x).astype(np.float64)
         weight = (r / longest) ** 2
         in_grid = rows.label[row] * rows.unit / GRIDS[1]
         A[task[row]] += GRIDS[0] * np.outer(z, z)

@@ -72,9 +72,7 @@ def statistics(
         words = aligned((threads, width * (width + _TILE)), np.int32)
         room = aligned((threads, width * (width + 1)), np.float64)
         scale = LONGEST * unit / np.sqrt(grids[0]), np.sqrt(d) / 2, unit / grids[1]
-        _short_statistics(short, *examples, *places, *scale, words, room, second, moments)
-        second *= grids[0]
-        moments *= grids[1]
+        _short_statistics(short, *examples, *places, *scale, *grids, words, room, second, moments)
     for later in np.flatnonzero(number):  # in order
         second[task[later]] += second[target[later]]
         moments[task[later]] += moments[target[later]]
@@ -99,12 +97,14 @@ def _short_statistics(
     longest: float,
     slack: float,
     to_grid: float,
+    grid: float,
+    grid_of_b: float,
     words: NDArray[np.int32],
     room: Array,
     second: Array,
     moments: Array,
 ) -> None:
-    """Whole numbers for the rows first[i] : stop[i], for each i in this order, to be found at target[i].
+    """Sums over the rows first[i] : stop[i], for each i in this order, to be found at target[i].
 
     A row x of weight w, of norm at most LONGEST, gives z z' with z = round(f x), f being such that
     |f x| <= r - slack with r = sqrt(w) * longest. Rounding moves a vector by at most slack = sqrt(d) / 2, so
@@ -112,6 +112,7 @@ def _short_statistics(
     it is in b, too.
     """
     d, width = moments.shape[1], features.shape[1]
+    per_square = to_grid / longest / longest
     for thread in prange(len(room)):
         square = width * width
         total = words[thread, :square].reshape((width, width))
@@ -125,9 +126,8 @@ def _short_statistics(
             piece = order[place]
             end = stop[piece]
             total[:] = 0
-            large[:] = 0.0
             b[:] = 0.0
-            held = 0.0  # no number of total is larger than this
+            held, moved = 0.0, False  # no number of total is larger than what is held
             row = first[piece]
             while row < end:
                 pairs, gathered = 0, 0.0
@@ -145,26 +145,31 @@ def _short_statistics(
                             ask_for_row(features, feature_row[next_row])
                     r, s = max(r - slack, 0.0), max(s - slack, 0.0)
                     x, y = feature_row[row], feature_row[other]
-                    f, g = np.float32(r / LONGEST), np.float32(s / LONGEST)
+                    f, g = np.float32(r * (1.0 / LONGEST)), np.float32(s * (1.0 / LONGEST))
                     put_pair(tile, pairs, features, x, f, y, g)
-                    r, s = r / longest, s / longest
-                    _add_label(b, 0, features, x, r * r * label[row] * to_grid)
+                    _add_label(b, 0, features, x, r * r * label[row] * per_square)
                     if paired:
-                        _add_label(b, 0, features, y, s * s * label[other] * to_grid)
+                        _add_label(b, 0, features, y, s * s * label[other] * per_square)
                     pairs += 1
                     row += 2
                 if held + gathered > _ROOM:
-                    _move(total, large)
-                    held = 0.0
+                    _move(total, large, moved)
+                    held, moved = 0.0, True
                 add_products(tile, pairs, total)
                 held += gathered
-            _move(total, large)
+            if moved:
+                _move(total, large, moved)
             entry = 0
             for p in range(d):
-                moments[target[piece], p] = b[0, p]
-                for q in range(p, d):
-                    second[target[piece], entry] = large[p, q]
-                    entry += 1
+                moments[target[piece], p] = b[0, p] * grid_of_b
+                packed = second[target[piece], entry : entry + d - p]
+                if moved:
+                    for q in range(p, d):
+                        packed[q - p] = large[p, q] * grid
+                else:
+                    for q in range(p, d):
+                        packed[q - p] = total[p, q] * grid
+                entry += d - p
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
@@ -175,12 +180,17 @@ def _add_label(b: Array, at: int, features: Shorts, row: int, factor: float) -> 
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _move(total: NDArray[np.int32], large: Array) -> None:
-    """Add the upper triangle of total to large, and clear it."""
+def _move(total: NDArray[np.int32], large: Array, add: bool) -> None:
+    """Add the upper triangle of total to large, or put it there, and clear it."""
     for p in range(len(total)):
-        for q in range(p // LANES * LANES, len(total)):
-            large[p, q] += total[p, q]
-            total[p, q] = 0
+        first = p // LANES * LANES
+        if add:
+            for q in range(first, len(total)):
+                large[p, q] += total[p, q]
+        else:
+            for q in range(first, len(total)):
+                large[p, q] = total[p, q]
+        total[p, first:] = 0
 
 
 @njit(parallel=True, cache=True)  # type: ignore[untyped-decorator]

@@ -38,7 +38,7 @@ _PER_DEVIATION = 16
 _COLUMN = 2**64 // _BLOCKS
 # Relative error allowed in floating-point probabilities; theirs is below 2^-41.
 _DOUBT = 2.0**-36
-_AT_ONCE = 2**14  # words
+_AT_ONCE = 2**15  # words
 # What ``_fill`` stops for.
 _DONE, _WORDS, _DOUBTFUL = 0, 1, 2
 

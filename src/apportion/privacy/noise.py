@@ -19,6 +19,7 @@ Assumes
 import hashlib
 import secrets
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NoReturn, Self
 
 import numpy as np
@@ -31,6 +32,9 @@ from apportion.privacy.errors import ParameterError, ReleaseError
 
 # Tasks whose noise is drawn from one AES stream. Part of the stream's definition: do not change.
 TILE = 64
+
+
+_zeros = lru_cache(maxsize=4)(bytes)
 
 
 class NoiseSource:
@@ -101,7 +105,7 @@ class NoiseSource:
         place = step.to_bytes(8, "little") + tile.to_bytes(8, "little")
         derived = self._derive(purpose, place + stream.encode())
         cipher = Cipher(algorithms.AES(derived[:16]), modes.CTR(derived[16:])).encryptor()
-        return lambda count: np.frombuffer(cipher.update(bytes(8 * count)), dtype="<u8")
+        return lambda count: np.frombuffer(cipher.update(_zeros(8 * count)), dtype="<u8")
 
     def _derive(self, purpose: bytes, message: bytes) -> bytes:
         return hashlib.blake2b(message, key=self._key, person=purpose, digest_size=32).digest()
