@@ -304,3 +304,27 @@ def test_without_a_checkpoint_an_error_gives_back_what_was_not_spent(
 def raise_crash_now(self: Curator) -> None:
     del self
     raise Crash
+
+
+def test_a_finished_training_that_another_budget_paid_is_not_taken_for_paid(
+    tmp_path: Path, data: ap.Interactions
+) -> None:
+    budget = ap.Budget(tmp_path / "budget.db", cap=ap.PrivacyTarget(6.0, 1e-5))
+    model().fit(data, checkpoint=tmp_path / "c")
+    with (
+        pytest.warns(UserWarning, match="is finished"),
+        pytest.raises(ParameterError, match="not paid from this budget"),
+    ):
+        model().fit(data, budget=budget, checkpoint=tmp_path / "c")
+    assert budget.history() == []
+
+
+def test_a_budget_that_comes_later_pays_for_everything(
+    tmp_path: Path, data: ap.Interactions
+) -> None:
+    budget = ap.Budget(tmp_path / "budget.db", cap=ap.PrivacyTarget(6.0, 1e-5))
+    with pytest.raises(Crash):
+        model().fit(data, raise_crash, checkpoint=tmp_path / "c")
+    finished = model().fit(data, budget=budget, checkpoint=tmp_path / "c")
+    [training] = budget.history()
+    assert training.releases == tuple(finished.privacy.ledger)

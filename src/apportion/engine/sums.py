@@ -80,6 +80,8 @@ def statistics(
 
 
 def _whole_vectors(features: Shorts) -> Shorts:
+    if features.shape[1] % LANES == 0:
+        return features
     return np.pad(features, ((0, 0), (0, -features.shape[1] % LANES)))
 
 

@@ -139,7 +139,7 @@ class Budget:
         if math.isinf(target.epsilon):
             raise ParameterError("without privacy (epsilon is infinite) no budget is enough")
         cost = whole_cost(target) if cost is None else tuple(cost)
-        if token is not None and self._knows(token):
+        if token is not None and self.knows(token):
             return self.resume(token)
         return Reservation(self, self._insert(what, target, cost, ended=False, token=token), cost)
 
@@ -185,7 +185,8 @@ class Budget:
         with self._transaction(write=False) as connection:
             return _read_trainings(connection)
 
-    def _knows(self, token: str) -> bool:
+    def knows(self, token: str) -> bool:
+        """Whether a training of this name has reserved something here."""
         with self._transaction(write=False) as connection:
             query = "SELECT count(*) FROM trainings WHERE token = ?"
             (found,) = connection.execute(query, (token,)).fetchone()

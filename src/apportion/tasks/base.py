@@ -157,7 +157,13 @@ def _reserve(
         )
     if checkpoint is None:
         return budget.reserve(what, target, cost)
-    if checkpoint.finished:  # and paid for; it may have been killed before it gave back the rest
+    if checkpoint.finished:
+        if not budget.knows(checkpoint.training):
+            raise ParameterError(
+                f"the training in {checkpoint.folder} is finished, and was not paid from this budget: "
+                "leave out budget, or count it there (apportion budget reserve)"
+            )
+        # It may have been killed before it gave back the rest.
         Reservation(budget, checkpoint.training, ()).settle()
         return None
     return budget.reserve(what, target, cost, token=checkpoint.training)
