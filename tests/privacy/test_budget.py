@@ -14,7 +14,7 @@ import pytest
 
 import apportion as ap
 from apportion.privacy import Budget, Curator, NoiseSource, PrivacyTarget, Record, UserBound
-from apportion.privacy.budget import sampled_cost, whole_cost
+from apportion.privacy.costs import sampled_cost, whole_cost
 from apportion.privacy.errors import (
     BudgetExceededError,
     BudgetFileError,

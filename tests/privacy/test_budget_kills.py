@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from apportion.privacy import Budget, PrivacyTarget
-from apportion.privacy.budget import whole_cost
+from apportion.privacy.costs import whole_cost
 from tests.privacy import killing
 
 SHORT, LONG = "short", "long"

@@ -31,6 +31,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from apportion.privacy.checks import number
+from apportion.privacy.costs import ROUNDING, covers, gaussian_cost, kind, merged, whole_cost
 from apportion.privacy.errors import (
     BudgetExceededError,
     BudgetFileError,
@@ -42,9 +43,6 @@ from apportion.privacy.ledger import PrivacyTarget, Record, total_epsilon
 
 VERSION = 1
 _APPLICATION = 0x41707074  # marks the file as ours, in its header
-# Rounding allowed to the releases of a training, relative to its target; reserved with it. A cap leaves
-# five times that (see ``gaussian``).
-_ROUNDING = 2e-12
 
 _TABLES = (
     "CREATE TABLE cap (epsilon REAL NOT NULL, delta REAL NOT NULL, began TEXT NOT NULL)",
@@ -299,9 +297,9 @@ class Reservation:
 
     def sampled_mu(self, steps: int, sampling_rate: float) -> float:
         """The mu (as if all users took part) that is reserved for a release to sampled users."""
-        kind = (steps, sampling_rate)
-        found = [record.mu for record in self.cost if _kind(record) == kind]
-        return max(found, default=0.0) / (1 + _ROUNDING)
+        wanted = (steps, sampling_rate)
+        found = [record.mu for record in self.cost if kind(record) == wanted]
+        return max(found, default=0.0) / (1 + ROUNDING)
 
     def commit(self, records: Sequence[Record]) -> None:
         """Write the records of one release to the budget, durably, all or none.
@@ -318,7 +316,7 @@ class Reservation:
                     raise BudgetExceededError(
                         f"refused {record.name!r}: this training has released it already"
                     )
-            if not _covers(reserved, [*before.values(), *new]):
+            if not covers(reserved, [*before.values(), *new]):
                 names = ", ".join(repr(record.name) for record in new)
                 raise BudgetExceededError(
                     f"refused {names}: it would pass what this training has reserved"
@@ -335,7 +333,7 @@ class Reservation:
         """
         try:
             with self.budget._transaction() as connection:
-                spent = _merged(_read_releases(connection, self.token).values())
+                spent = merged(_read_releases(connection, self.token).values())
                 connection.execute(
                     "UPDATE trainings SET ended = ?, cost = ? WHERE token = ? AND ended IS NULL",
                     (_now(), _to_json(spent), self.token),
@@ -343,59 +341,6 @@ class Reservation:
         except BudgetFileError as error:
             message = f"the whole reservation of this training stays counted: {error}"
             warnings.warn(message, RuntimeWarning, stacklevel=2)
-
-
-def whole_cost(target: PrivacyTarget, paid: Iterable[Record] = ()) -> tuple[Record, ...]:
-    """What a training without sampled users costs, less what it has paid already."""
-    paid = tuple(paid)
-    [whole] = part_of_cost(target, 1.0)
-    square = whole.mu**2 - math.fsum(record.mu**2 for record in paid)
-    delta = whole.delta - math.fsum(record.delta for record in paid)
-    return (gaussian_cost(math.sqrt(max(square, 0.0)), max(delta, 0.0)),)
-
-
-def part_of_cost(target: PrivacyTarget, share: float) -> tuple[Record, ...]:
-    """What Gaussian releases cost that spend a share of a training's mu^2, and all of its selections."""
-    return (gaussian_cost(target.mu * math.sqrt(share) * (1 + _ROUNDING), target.selection_delta),)
-
-
-def gaussian_cost(mu: float, delta: float = 0.0) -> Record:
-    """Any Gaussian releases that cost mu in all, and delta for selections."""
-    return Record("all", "Gaussian releases", (), mu, "reserved", 1.0, delta=delta)
-
-
-def sampled_cost(mu: float, steps: int, sampling_rate: float) -> Record:
-    """A release of so many steps to sampled users, which would cost mu if all took part."""
-    mu *= 1 + _ROUNDING
-    return Record(
-        "steps", "sampled", (), mu / math.sqrt(steps), "reserved", 1.0, steps, sampling_rate
-    )
-
-
-def _merged(records: Iterable[Record]) -> list[Record]:
-    """The same cost in one record, and one more for each release to sampled users."""
-    records = list(records)
-    plain = [record for record in records if record.sampling_rate == 1]
-    sampled = [record for record in records if record.sampling_rate < 1]
-    if not plain:
-        return sampled
-    mu = math.sqrt(math.fsum(record.mu**2 for record in plain))
-    return [gaussian_cost(mu, math.fsum(record.delta for record in plain)), *sampled]
-
-
-def _covers(reserved: Sequence[Record], records: Sequence[Record]) -> bool:
-    """Whether records cost no more than what is reserved, release for release where users are sampled."""
-    mine, theirs = _merged(records), _merged(reserved)
-    for record in mine:
-        match = next((one for one in theirs if _kind(one) == _kind(record)), None)
-        if match is None or record.delta > match.delta or record.mu > match.mu * (1 + 1e-15):
-            return False
-        theirs.remove(match)
-    return True
-
-
-def _kind(record: Record) -> tuple[int, float]:
-    return record.steps, record.sampling_rate
 
 
 def _left(counted: Sequence[Record], cap: PrivacyTarget) -> float:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from apportion.data import Interactions
 from apportion.data.ids import match_ids
 from apportion.privacy import Budget, Curator, UserWeights
-from apportion.privacy.budget import part_of_cost, whole_cost
 from apportion.privacy.checkpoint import Checkpoint
+from apportion.privacy.costs import part_of_cost, whole_cost
 from apportion.privacy.errors import ParameterError
 from apportion.recommend.contents import from_bytes, to_bytes
 from apportion.recommend.intercepts import release_intercepts

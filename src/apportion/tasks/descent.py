@@ -23,8 +23,8 @@ from apportion.privacy import (
     unpack,
 )
 from apportion.privacy.bounds import MARGIN, check_bound, row_norms
-from apportion.privacy.budget import gaussian_cost, sampled_cost
 from apportion.privacy.checks import number, whole, word
+from apportion.privacy.costs import gaussian_cost, sampled_cost
 from apportion.privacy.errors import ParameterError
 from apportion.privacy.release import OpenRelease
 from apportion.tasks.base import MultiTaskLinear
