@@ -41,6 +41,7 @@ See docs/guarantee.md.
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -123,11 +124,17 @@ class Part:
         """The variances of the noise, in units of the grid; None without noise."""
         if record.noise_scale == 0:
             return None
-        variances = np.full(self.columns, (record.noise_scale / record.grid) ** 2)
-        if self.symmetric:
-            rows, columns = np.triu_indices(self.width)
-            variances[rows != columns] /= 2
-        return Scales.of((variances + 9.0) * (1 + 2.0**-50))
+        return _scales((record.noise_scale / record.grid) ** 2, self.width, self.symmetric)
+
+
+@lru_cache(maxsize=64)
+def _scales(variance: float, width: int, symmetric: bool) -> Scales:
+    """Kept for the next sweep, and for the next of many small trainings."""
+    variances = np.full(packed_width(width) if symmetric else width, variance)
+    if symmetric:
+        rows, columns = np.triu_indices(width)
+        variances[rows != columns] /= 2
+    return Scales.of((variances + 9.0) * (1 + 2.0**-50))
 
 
 class Curator:
