@@ -128,7 +128,7 @@ def _width(variance: float) -> int:
 def draw(out: NDArray[np.int64], scales: Scales, words: Callable[[int], Words]) -> None:
     """Fill ``out`` [rows, columns], given a source of so many random words."""
     flat, table = out.reshape(-1), blocks()
-    at, supply, used = 0, words(_AT_ONCE), 0
+    at, supply, used = 0, words(min(_AT_ONCE, 4 * len(flat) + 16)), 0
     while True:
         at, used, state, number, block, digits = _fill(
             flat, at, supply, used, scales.of_column, scales.variance, scales.block, scales.shift,

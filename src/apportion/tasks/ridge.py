@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -273,8 +274,9 @@ def feed_statistics(
         block -= block % TILE  # noise is drawn for so many tasks at a time
     of_A, of_b = release.grids
     grids = (of_A, of_b) if of_A else None
-    with ThreadPoolExecutor(get_num_threads()) as pool:
-        release.run = pool.map
+    # A tile is drawn by one thread, so a single one needs no others.
+    with ThreadPoolExecutor(get_num_threads()) if rows.tasks > TILE else nullcontext() as pool:
+        release.run = map if pool is None else pool.map
         try:
             for first in range(0, rows.tasks, block):
                 stop = min(first + block, rows.tasks)
