@@ -19,7 +19,6 @@ Assumes
 import hashlib
 import secrets
 from collections.abc import Callable
-from functools import lru_cache
 from typing import NoReturn, Self
 
 import numpy as np
@@ -33,8 +32,8 @@ from apportion.privacy.errors import ParameterError, ReleaseError
 # Tasks whose noise is drawn from one AES stream. Part of the stream's definition: do not change.
 TILE = 64
 
-
-_zeros = lru_cache(maxsize=4)(bytes)
+# What AES is made to encrypt, most of the time.
+_ZEROS = bytes(8 * 2**15)
 
 
 class NoiseSource:
@@ -105,7 +104,12 @@ class NoiseSource:
         place = step.to_bytes(8, "little") + tile.to_bytes(8, "little")
         derived = self._derive(purpose, place + stream.encode())
         cipher = Cipher(algorithms.AES(derived[:16]), modes.CTR(derived[16:])).encryptor()
-        return lambda count: np.frombuffer(cipher.update(_zeros(8 * count)), dtype="<u8")
+
+        def words(count: int) -> Words:
+            zeros = _ZEROS[: 8 * count] if 8 * count <= len(_ZEROS) else bytes(8 * count)
+            return np.frombuffer(cipher.update(zeros), dtype="<u8")
+
+        return words
 
     def _derive(self, purpose: bytes, message: bytes) -> bytes:
         return hashlib.blake2b(message, key=self._key, person=purpose, digest_size=32).digest()
