@@ -84,12 +84,12 @@ def noise_of_two_items(patch: Patch) -> None:
 
 
 def noise_of_two_releases(patch: Patch) -> None:
-    words = NoiseSource._words
+    source = NoiseSource._source
 
     def one_stream(self: NoiseSource, purpose: bytes, stream: str, step: int, tile: int) -> Any:
-        return words(self, purpose, "", step, tile)
+        return source(self, purpose, "", step, tile)
 
-    patch.setattr(NoiseSource, "_words", one_stream)
+    patch.setattr(NoiseSource, "_source", one_stream)
 
 
 def noise_of_a_fixed_key(patch: Patch) -> None:

@@ -76,7 +76,8 @@ def test_the_noise_is_never_less_than_recorded(mu: float) -> None:
         assert math.frexp(record.grid)[0] == 0.5  # a power of two
         scales = part.scales(record)
         assert scales is not None
-        spread = scales.variance[scales.of_column] * record.grid**2
+        variances = np.repeat(scales.variance, np.diff(scales.ends, prepend=0))
+        spread = variances[np.argsort(scales.order)] * record.grid**2
         rows, columns = np.triu_indices(3)
         share = np.where(rows == columns, 1.0, 0.5) if part.symmetric else np.ones(3)
         # Nine units more, for the grid (see the proof); these are nothing unless mu is huge.

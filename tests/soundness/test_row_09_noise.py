@@ -47,15 +47,15 @@ def test_no_noise_is_used_twice_within_a_model_or_between_models() -> None:
 
 @pytest.mark.parametrize("fault", ["one key for all", "one stream for all", "one tile for all"])
 def test_repeated_noise_is_caught(monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
-    words = NoiseSource._words
+    source = NoiseSource._source
 
     def faulty(self: NoiseSource, purpose: bytes, stream: str, step: int, tile: int) -> Any:
         if fault == "one key for all":
             self._key = bytes(32)
         stream = "" if fault == "one stream for all" else stream
-        return words(self, purpose, stream, step, 0 if fault == "one tile for all" else tile)
+        return source(self, purpose, stream, step, 0 if fault == "one tile for all" else tile)
 
-    monkeypatch.setattr(NoiseSource, "_words", faulty)
+    monkeypatch.setattr(NoiseSource, "_source", faulty)
     assert repeats_noise()
 
 

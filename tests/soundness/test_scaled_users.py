@@ -344,13 +344,13 @@ def test_the_noise_of_intercepts_is_not_used_again() -> None:
 
 @pytest.mark.parametrize("other", ["weights", "sweep 1"])
 def test_noise_used_again_is_caught(monkeypatch: pytest.MonkeyPatch, other: str) -> None:
-    words = NoiseSource._words
+    source = NoiseSource._source
 
     def faulty(self: NoiseSource, purpose: bytes, stream: str, step: int, tile: int) -> Any:
         stream = "intercepts" if stream == other else stream
-        return words(self, purpose, stream, step, tile)
+        return source(self, purpose, stream, step, tile)
 
-    monkeypatch.setattr(NoiseSource, "_words", faulty)
+    monkeypatch.setattr(NoiseSource, "_source", faulty)
     assert repeated_noise()
 
 

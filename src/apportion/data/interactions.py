@@ -174,7 +174,7 @@ class Interactions:
         """A number for each user that depends on nothing but its id, [users]."""
         return id_keys(self.user_ids)
 
-    @cached_property
+    @property
     def user_of_row(self) -> Integers:
         """The user of each interaction, in the order of ``by_user``, [rows]."""
         users = np.arange(self.users, dtype=index_type(self.users))
@@ -207,7 +207,7 @@ class Interactions:
         kept = np.zeros(len(self.by_user.other), dtype=bool)
         kept[rows] = True
         part = object.__new__(Interactions)
-        cached = ("user_of_row", "by_item", "_item_key")
+        cached = ("by_item", "_item_key")
         part.__dict__ = {name: value for name, value in vars(self).items() if name not in cached}
         user, item = self.user_of_row[kept], self.by_user.other[kept]
         rating = None if self.by_user.rating is None else self.by_user.rating[kept]
@@ -287,10 +287,10 @@ class Interactions:
             raise DataError(f"fewer than {users} users have at least {at_least} interactions")
         held = np.zeros(self.users, dtype=bool)
         held[eligible[np.argsort(lot[eligible], kind="stable")[:users]]] = True
-        of_held = held[self.user_of_row]
         graph = self.graph
+        of_held = held[graph.user]
         rank = graph.rank_within_user(graph.scores(key))
-        size = np.diff(self.by_user.start)[self.user_of_row]
+        size = np.diff(self.by_user.start)[graph.user]
         known = rank < np.clip(np.round(history * size), 1, np.maximum(1, size - 1))
         held_out = HeldOut(
             self.take(of_held & known), self.take(of_held & ~known), np.flatnonzero(held)

@@ -75,7 +75,10 @@ class TaskRows(Examples):
             start = np.concatenate([[0], np.cumsum(np.bincount(task, minlength=tasks))])
         own = feature_row[order]
         users = own if user is feature_row else user[order]
-        return cls(features, own, label[order], weight[order], users, start)
+        # Events all have the same label, in any order.
+        alike = len(label) > 0 and bool((label == label[0]).all())
+        labels = label[: len(own)] if alike else label[order]
+        return cls(features, own, labels, weight[order], users, start)
 
     @property
     def tasks(self) -> int:

@@ -95,8 +95,12 @@ class VectorWriter:
         """A vector of equal numbers."""
         nothing = ir.Constant(ir.VectorType(self.number, lanes), ir.Undefined)
         one = self.builder.insert_element(nothing, value, ir.Constant(_SHORT, 0))
-        first = ir.Constant(ir.VectorType(_SHORT, lanes), [0] * lanes)
-        return self.builder.shuffle_vector(one, nothing, first)
+        return self.pick(one, nothing, [0] * lanes)
+
+    def pick(self, x: Any, y: Any, places: list[int]) -> Any:
+        """A vector of these numbers of x, or, counting on, of y."""
+        mask = ir.Constant(ir.VectorType(_SHORT, len(places)), places)
+        return self.builder.shuffle_vector(x, y, mask)
 
     def add_product(self, total: Any, x: Any, y: Any) -> Any:
         """Total + x y: one instruction, where there is one."""
@@ -113,11 +117,9 @@ class VectorWriter:
         lanes = vector.type.count
         while lanes > 1:
             lanes //= 2
-            halves = [
-                ir.Constant(ir.VectorType(_SHORT, lanes), list(range(first, first + lanes)))
-                for first in (0, lanes)
-            ]
-            low, high = (self.builder.shuffle_vector(vector, vector, half) for half in halves)
+            low, high = (
+                self.pick(vector, vector, list(range(first, first + lanes))) for first in (0, lanes)
+            )
             vector = self.builder.fadd(low, high)
         return self.builder.extract_element(vector, ir.Constant(_SHORT, 0))
 
@@ -233,6 +235,34 @@ def _row_writer(add: bool) -> Any:
 
 
 put_row, add_row = _row_writer(add=False), _row_writer(add=True)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def put_turned(_: Any, out: Any, p: Any, source: Any, q: Any, scale: Any) -> Any:  # noqa: ARG001
+    """out[p + i, q + j] = scale[0, p + i] * source[q + j, p + i], i and j being lanes of a vector."""
+
+    def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        writer = VectorWriter(context, builder, signature, args)
+        lanes, p, q = writer.lanes, args[1], args[3]
+        factors = writer.load(writer.place(writer.matrix(4), ir.Constant(_INDEX, 0), p), lanes)
+        rows = [writer.load(writer.place(writer.matrix(2), q, p, j), lanes) for j in range(lanes)]
+        rows = [builder.fmul(row, factors) for row in rows]
+        step = lanes // 2
+        while step:  # exchange the upper right and lower left quarters, then those of each quarter
+            upper = [lanes + j - step if j & step else j for j in range(lanes)]
+            lower = [lanes + j if j & step else j + step for j in range(lanes)]
+            for i in range(lanes):
+                if not i & step:
+                    both = rows[i], rows[i + step]
+                    rows[i], rows[i + step] = (
+                        writer.pick(*both, places) for places in (upper, lower)
+                    )
+            step //= 2
+        for i in range(lanes):
+            writer.store(rows[i], writer.place(writer.matrix(0), p, q, i))
+        return context.get_dummy_value()
+
+    return types.void(out, types.intp, source, types.intp, scale), write
 
 
 @intrinsic  # type: ignore[untyped-decorator]

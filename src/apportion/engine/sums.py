@@ -121,6 +121,7 @@ def _short_statistics(
         tile = words[thread, square:].reshape((_TILE, width))
         large = room[thread, :square].reshape((width, width))
         b = room[thread, square:].reshape((1, width))
+        lengths = np.empty(2 * _TILE + 1)
         while True:
             place = take_next(counter)
             if place >= len(order):
@@ -132,33 +133,29 @@ def _short_statistics(
             held, moved = 0.0, False  # no number of total is larger than what is held
             row = first[piece]
             while row < end:
-                pairs, gathered = 0, 0.0
-                while row < end and pairs < _TILE:
-                    paired = row + 1 < end
-                    other = row + 1 if paired else row
-                    r = np.sqrt(weight[row]) * longest
-                    s = np.sqrt(weight[other]) * longest if paired else 0.0
-                    norms = (r * r + s * s) * (1.0 + 2.0**-20) + 1.0
-                    if pairs > 0 and gathered + norms > _ROOM:
-                        break
-                    gathered += norms
-                    for next_row in (row + _AHEAD, row + _AHEAD + 1):
-                        if next_row < end:
-                            ask_for_row(features, feature_row[next_row])
-                    r, s = max(r - slack, 0.0), max(s - slack, 0.0)
-                    x, y = feature_row[row], feature_row[other]
+                rows = min(2 * _TILE, end - row)
+                gathered = _lengths(weight, row, rows, longest, lengths)
+                while gathered > _ROOM:  # two rows always fit
+                    rows = rows // 4 * 2
+                    gathered = _lengths(weight, row, rows, longest, lengths)
+                for at in range(0, rows, 2):
+                    for ahead in range(row + at + _AHEAD, min(row + at + _AHEAD + 2, end)):
+                        ask_for_row(features, feature_row[ahead])
+                    r, s = max(lengths[at] - slack, 0.0), max(lengths[at + 1] - slack, 0.0)
+                    # The last row of all may have no other: any will do, times zero.
+                    x, other = feature_row[row + at], min(row + at + 1, end - 1)
+                    y = feature_row[other]
                     f, g = np.float32(r * (1.0 / LONGEST)), np.float32(s * (1.0 / LONGEST))
-                    put_pair(tile, pairs, features, x, f, y, g)
-                    _add_label(b, 0, features, x, r * r * label[row] * per_square)
-                    if paired:
+                    put_pair(tile, at // 2, features, x, f, y, g)
+                    _add_label(b, 0, features, x, r * r * label[row + at] * per_square)
+                    if s > 0.0:
                         _add_label(b, 0, features, y, s * s * label[other] * per_square)
-                    pairs += 1
-                    row += 2
                 if held + gathered > _ROOM:
                     _move(total, large, moved)
                     held, moved = 0.0, True
-                add_products(tile, pairs, total)
+                add_products(tile, (rows + 1) // 2, total)
                 held += gathered
+                row += rows
             if moved:
                 _move(total, large, moved)
             entry = 0
@@ -172,6 +169,17 @@ def _short_statistics(
                     for q in range(p, d):
                         packed[q - p] = total[p, q] * grid
                 entry += d - p
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _lengths(weight: Array, first: int, rows: int, longest: float, lengths: Array) -> float:
+    """sqrt(w) * longest of the rows, and a zero; returns no less than what their z z' add up to."""
+    gathered = 0.0
+    for at in range(rows):
+        lengths[at] = np.sqrt(weight[first + at]) * longest
+        gathered += lengths[at] * lengths[at]
+    lengths[rows] = 0.0
+    return gathered * (1.0 + 2.0**-20) + rows
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]

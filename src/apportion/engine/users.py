@@ -25,6 +25,7 @@ from apportion.engine.gram import (
     cholesky,
     padded,
     put_row,
+    put_turned,
     substitute,
     take_next,
 )
@@ -55,22 +56,22 @@ def solve_users(
     vectors = np.zeros((users, dimension))
     failed = np.ones(users, dtype=np.bool_)
     if np.isfinite(shared).all():
-        eigenvalues, turn = np.zeros(dimension), None
-        turned = items
+        eigenvalues, turned = np.zeros(dimension), items
+        width, threads = padded(dimension, np.float32), get_num_threads()
+        back = aligned((0, width), np.float32)
         if shared.any():
             eigenvalues, turn = np.linalg.eigh(shared)
             with np.errstate(all="ignore"):
                 turned = items @ turn
-        width, threads = padded(dimension, np.float32), get_num_threads()
+            back = aligned((dimension, width), np.float32)
+            back[:, :dimension] = turn.T
         small = aligned((len(items), width), np.float32)
         with np.errstate(over="ignore", invalid="ignore"):
             small[:, :dimension] = turned
-        room = aligned((threads, width * (2 * width + TILE + 2)), np.float32)
+        room = aligned((threads, width * (3 * width + TILE + 2)), np.float32)
         counter = np.zeros(1, dtype=np.int64)
         kept = np.maximum(eigenvalues, 0.0)
-        _solve_quickly(start, item, label, small, ridge, kept, room, counter, vectors, failed)
-        if turn is not None:
-            _turn(vectors, np.ascontiguousarray(turn.T))
+        _solve_quickly(start, item, label, small, ridge, kept, back, room, counter, vectors, failed)
     left = np.flatnonzero(failed)
     if len(left):
         vectors[left] = 0.0
@@ -86,28 +87,34 @@ def _solve_quickly(
     items: Singles,
     ridge: Array,
     eigenvalues: Array,
+    back: Singles,
     room: Singles,
     counter: Integers,
     vectors: Array,
     failed: NDArray[np.bool_],
 ) -> None:
-    """Solve in float32, with whole vectors of ``items`` [items, width]; say where it failed."""
+    """Solve in float32, with whole vectors of ``items`` [items, width]; say where it failed.
+
+    Solutions are multiplied by ``back`` [d, width], unless it is empty.
+    """
     users, dimension = vectors.shape
+    least = eigenvalues.min()
     for thread in prange(len(room)):
         answer = np.zeros((1, items.shape[1]), dtype=np.float32)
+        turned = np.zeros((1, items.shape[1]), dtype=np.float32)
         while True:
             block = take_next(counter) * _AT_ONCE
             if block >= users:
                 break
             for user in range(block, min(block + _AT_ONCE, users)):
                 first, stop = start[user], start[user + 1]
-                size = 0.0
-                for row in range(first, stop):
-                    size += abs(label[row])
-                if size == 0.0:  # nothing to explain
+                row = first
+                while row < stop and label[row] == 0.0:
+                    row += 1
+                if row == stop:  # nothing to explain
                     failed[user] = False
                     continue
-                smallest = ridge[user] + eigenvalues.min()
+                smallest = ridge[user] + least
                 order = -(-(stop - first) // _LANES) * _LANES
                 rows = (item, label, items, first, stop)
                 good = False
@@ -115,27 +122,18 @@ def _solve_quickly(
                     good = _solve_dual(*rows, ridge[user], eigenvalues, order, room[thread], answer)
                 if not good and (smallest > 0.0 or stop - first >= dimension):
                     good = _solve_primal(*rows, ridge[user], eigenvalues, room[thread], answer)
-                size = 0.0
+                size = np.float32(0.0)
                 for k in range(dimension):
                     size += abs(answer[0, k])
-                    vectors[user, k] = answer[0, k]
                 failed[user] = not (good and size > _SMALL and size < _LARGE)
-
-
-@njit(parallel=True, cache=True)  # type: ignore[untyped-decorator]
-def _turn(vectors: Array, turn: Array) -> None:
-    """Multiply every row by a matrix, in place.
-
-    Row by row and not as one product of matrices, the last digit of which may depend on where a row is,
-    and so on who else is there.
-    """
-    dimension = len(turn)
-    for user in prange(len(vectors)):
-        turned = np.zeros(dimension)
-        for k in range(dimension):
-            for p in range(dimension):
-                turned[p] += vectors[user, k] * turn[k, p]
-        vectors[user] = turned
+                # User by user and not as one product of matrices, the last digit of which may depend on
+                # where a user is, and so on who else is there.
+                turned[:] = 0.0
+                for k in range(len(back)):
+                    add_row(turned, 0, back, k, answer[0, k])
+                found = turned if len(back) else answer
+                for k in range(dimension):
+                    vectors[user, k] = found[0, k]
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
@@ -211,22 +209,22 @@ def _solve_dual(
     width, dimension = items.shape[1], len(eigenvalues)
     total = room[: order * order].reshape((order, order))
     turned = room[width * width : width * (width + order)].reshape((width, order))
-    scale = room[2 * width * width : width * (2 * width + 1)]
-    a = room[width * (2 * width + 1) : width * (2 * width + 1) + order].reshape((1, order))
+    tile = room[2 * width * width : width * (2 * width + order)].reshape((order, width))
+    rest = room[3 * width * width :]
+    scale, a = rest[:width].reshape((1, width)), rest[width : width + order].reshape((1, order))
     for k in range(width):
-        scale[k] = 1.0 / np.sqrt(ridge + eigenvalues[k]) if k < dimension else 0.0
+        scale[0, k] = 1.0 / np.sqrt(ridge + eigenvalues[k]) if k < dimension else 0.0
     total[:] = 0.0
     for p in range(order):
         total[p, p] = 1.0
         a[0, p] = label[first + p] if first + p < stop else 0.0
-    for p in range(order):
-        if first + p < stop:
-            _ask_ahead(items, item, first + p)
-            x = items[item[first + p]]
-            for k in range(width):
-                turned[k, p] = scale[k] * x[k]
-        else:
-            turned[:, p] = 0.0
+    for p in range(stop - first):
+        _ask_ahead(items, item, first + p)
+        put_row(tile, p, items, item[first + p], 1.0)
+    tile[stop - first :] = 0.0
+    for p in range(0, order, _LANES):
+        for k in range(0, width, _LANES):
+            put_turned(turned, k, tile, p, scale)
     add_upper(turned, turned, width, total)
     if not _solve(total, a) <= _DOUBTFUL:
         return False
@@ -234,7 +232,7 @@ def _solve_dual(
     for p in range(stop - first):
         add_row(v, 0, items, item[first + p], a[0, p])
     for k in range(width):
-        v[0, k] *= scale[k] * scale[k]
+        v[0, k] *= scale[0, k] * scale[0, k]
     return True
 
 

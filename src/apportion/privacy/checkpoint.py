@@ -42,7 +42,8 @@ from apportion.privacy.fingerprint import fingerprint
 from apportion.privacy.ledger import Ledger, Record
 from apportion.privacy.noise import NoiseSource
 
-FORMAT = 1
+# Changes also whenever a key gives other noise: a training that went on would show its sums twice.
+FORMAT = 2
 _LOCK, _KEY, _STATE, _RELEASES = "lock", "key", "state", "releases"
 _NEW = ".new"  # of a file that is being written
 _FILES = {_LOCK, _KEY, _STATE, _RELEASES, _KEY + _NEW, _STATE + _NEW}

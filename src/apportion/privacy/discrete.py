@@ -7,17 +7,21 @@ Guarantee
     Only numbers beyond 32 standard deviations, whose probability is below 2^-730, may be missing.
 
 How
-    Rejection. The half-line is cut into 512 blocks of w whole numbers, w being a sixteenth of a
-    standard deviation, rounded up. A block k is chosen with probability n_k / 2^64, the n_k being whole
+    Rejection. The half-line is cut into 1024 blocks of w whole numbers, w being a 32nd of a
+    standard deviation, rounded up. A block k is chosen with probability n_k / 2^40, the n_k being whole
     numbers in a table (Walker's alias method, in whole numbers), and a number i in it, uniformly. It is
-    kept with probability exp(lambda_k - i^2 / (2 v)), lambda_k = log(C 2^64 / n_k): all i then have
+    kept with probability exp(lambda_k - i^2 / (2 v)), lambda_k = log(C 2^40 / n_k): all i then have
     C exp(-i^2 / 2v) / w, up to the common factor. C is such that no such probability passes one: n_k is
-    at least C 2^64 exp(-(k / 16)^2 / 2), and i >= k w >= k sqrt(v) / 16. A sign is drawn too; zero with a
-    minus is drawn again, since zero would count twice. About 96 of 100 numbers are kept.
+    at least C 2^40 exp(-(k / 32)^2 / 2), and i >= k w >= k sqrt(v) / 32. A sign is drawn too; zero with a
+    minus is drawn again, since zero would count twice. About 98 of 100 numbers are kept.
 
     A number is kept if a uniform u in [0, 1) is below that probability. The first 31 digits of u decide
     at once unless they are too near to the probability for its floating-point value to be trusted;
     then ``_settle`` takes more digits of u, and of the probability, until they differ.
+
+    Two words make a number: of the first, 10 bits are the column of the table, 30 choose between its two
+    blocks, and 24 are (as many as needed) the last bits of a place in wide blocks; of the second, 32 are the
+    first bits of the place, one is the sign, 31 are digits of u.
 """
 
 import math
@@ -33,21 +37,24 @@ from numpy.typing import NDArray
 
 Words = NDArray[np.uint64]
 
-_BLOCKS = 512
-_PER_DEVIATION = 16
-_COLUMN = 2**64 // _BLOCKS
+_BLOCKS = 1024
+_PER_DEVIATION = 32
+_CHANCES = 2**40
+_COLUMN = _CHANCES // _BLOCKS
 # Relative error allowed in floating-point probabilities; theirs is below 2^-41.
 _DOUBT = 2.0**-36
-_AT_ONCE = 2**15  # words
+_AT_ONCE = 2**15  # words, an even number
 # What ``_fill`` stops for.
 _DONE, _WORDS, _DOUBTFUL = 0, 1, 2
+# Fills an array with random words, others each time.
+Source = Callable[[Words], None]
 
 
 class Blocks(NamedTuple):
-    """The table of blocks: with a word, column = its last 9 bits, block = column if the rest < cut.
+    """The table of blocks: with 40 bits, column = the last 10, block = column if the others < cut.
 
     Attributes
-        chances: n_k, of 2^64, as whole numbers.
+        chances: n_k, of 2^40, as whole numbers.
         ceiling: C.
         log: lambda_k, rounded.
     """
@@ -64,11 +71,11 @@ def blocks() -> Blocks:
     """The one table; it does not depend on the variance, nor on the machine."""
     with localcontext(Context(prec=50)):
         shape = [(Decimal(-k * k) / (2 * _PER_DEVIATION**2)).exp() for k in range(_BLOCKS)]
-        ceiling = (1 - 2.0**-40) / float(sum(shape))
+        ceiling = (1 - 2.0**-29) / float(sum(shape))
         # In floating point some would fall short of what they must be at least.
-        chances = [1 + math.ceil(Decimal(ceiling) * 2**64 * height) for height in shape]
-    chances[0] += 2**64 - sum(chances)
-    log = np.array([math.log(ceiling) + 64 * math.log(2) - math.log(n) for n in chances])
+        chances = [1 + math.ceil(Decimal(ceiling) * _CHANCES * height) for height in shape]
+    chances[0] += _CHANCES - sum(chances)
+    log = np.array([math.log(ceiling) + math.log(_CHANCES) - math.log(n) for n in chances])
     # Fill every column up to the same height, with one block that lacks and one that has too much.
     rest, cut, other = list(chances), [_COLUMN] * _BLOCKS, list(range(_BLOCKS))
     small = [k for k in range(_BLOCKS) if rest[k] < _COLUMN]
@@ -89,22 +96,25 @@ class Scales:
 
     Attributes
         variance: the different ones.
-        of_column: which of them each column has, [columns].
+        order, ends: the columns, those of the first variance up to the first end, and so on, [columns].
         block, shift: numbers per block are block * 2^shift.
         low: a number of block k is kept if the first 31 digits of u are below this, [variances, blocks].
     """
 
     variance: NDArray[np.float64]
-    of_column: NDArray[np.uint8]
+    order: NDArray[np.int64]
+    ends: NDArray[np.int64]
     block: Words
-    shift: NDArray[np.int64]
+    shift: Words
     low: NDArray[np.int64]
 
     @classmethod
     def of(cls, variances: NDArray[np.float64]) -> Self:
         """For columns with these variances, each at least one; few different ones, [columns]."""
-        different, of_column = np.unique(variances, return_inverse=True)
-        assert 1 <= different[0] <= different[-1] < 2.0**110
+        different, of_column, columns = np.unique(
+            variances, return_inverse=True, return_counts=True
+        )
+        assert 1 <= different[0] <= different[-1] < 2.0**104
         widths = [_width(v) for v in different.tolist()]
         shift = [max(0, width.bit_length() - 26) for width in widths]
         block = [-(-width >> by) for width, by in zip(widths, shift, strict=True)]
@@ -112,36 +122,37 @@ class Scales:
         least = np.exp(blocks().log - np.square(ends) / (2 * different[:, None]))
         return cls(
             different,
-            of_column.astype(np.uint8),
+            np.argsort(of_column, kind="stable").astype(np.int64),
+            np.cumsum(columns).astype(np.int64),
             np.array(block, np.uint64),
-            np.array(shift, np.int64),
+            np.array(shift, np.uint64),
             np.floor(least * (1 - _DOUBT) * 2.0**31).astype(np.int64),
         )
 
 
 def _width(variance: float) -> int:
-    """The least whole number w with 16 w >= sqrt(variance)."""
-    # 256 w^2 >= variance; dividing by a power of two is exact.
+    """The least whole number w with 32 w >= sqrt(variance)."""
+    # 1024 w^2 >= variance; dividing by a power of two is exact.
     return 1 + math.isqrt(math.ceil(variance / _PER_DEVIATION**2) - 1)
 
 
-def draw(out: NDArray[np.int64], scales: Scales, words: Callable[[int], Words]) -> None:
-    """Fill ``out`` [rows, columns], given a source of so many random words."""
+def draw(out: NDArray[np.int64], scales: Scales, source: Source) -> None:
+    """Fill ``out`` [rows, columns], given a source of random words."""
     flat, table = out.reshape(-1), blocks()
-    at, supply, used = 0, words(min(_AT_ONCE, 4 * len(flat) + 16)), 0
+    at, supply = 0, np.empty(min(_AT_ONCE, 4 * len(flat) + 16), dtype=np.uint64)
+    used = len(supply)
     while True:
-        at, used, state, number, block, digits = _fill(
-            flat, at, supply, used, scales.of_column, scales.variance, scales.block, scales.shift,
-            scales.low, table.log, table.cut, table.other, _DOUBT,
+        at, used, state, size, block, digits, scale = _fill(
+            flat, at, supply, used, scales.order, scales.ends, scales.variance, scales.block,
+            scales.shift, scales.low, table.log, table.cut, table.other, _DOUBT,
         )  # fmt: skip
         if state == _DONE:
             return
         if state == _WORDS:
-            supply, used = np.concatenate([supply[used:], words(_AT_ONCE)]), 0
+            source(supply)
+            used = 0
             continue
-        variance = float(scales.variance[scales.of_column[at % len(scales.of_column)]])
-        if _settle(abs(number), block, variance, digits, 31, words):
-            flat[at] = number
+        if _settle(size, block, float(scales.variance[scale]), digits, 31, source):
             at += 1
 
 
@@ -151,57 +162,57 @@ def _fill(
     at: int,
     words: Words,
     used: int,
-    of_column: NDArray[np.uint8],
-    variance: NDArray[np.float64],
+    order: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    variances: NDArray[np.float64],
     blocks: Words,
-    shifts: NDArray[np.int64],
+    shifts: Words,
     lows: NDArray[np.int64],
     log: NDArray[np.float64],
     cut: Words,
     other: NDArray[np.uint16],
     doubt: float,
 ) -> Any:
-    """Go on until out is full, words are short, or a number is in doubt; then say which and where."""
-    columns, half = len(of_column), np.uint64(0xFFFFFFFF)
-    column = at % columns
-    limits, factors = np.uint64(2**32) % blocks, -0.5 / variance
+    """Go on until out is full, words are short, or a number is in doubt; then say which and where.
+
+    ``at`` counts numbers row by row, within a row in the given order of columns. A number in doubt is in
+    its place already.
+    """
+    columns = len(order)
     while at < len(out):
-        scale = of_column[column]
-        block, shift, limit = blocks[scale], shifts[scale], limits[scale]
-        while True:
-            if used + 3 > len(words):
-                return at, used, _WORDS, 0, 0, 0
+        first_of_row = at // columns * columns
+        row, place = out[first_of_row : first_of_row + columns], at - first_of_row
+        scale = np.searchsorted(ends, place, side="right")
+        block, shift, low = blocks[scale], shifts[scale], lows[scale]
+        limit, width, unused = np.uint64(2**32) % block, block << shift, np.uint64(24) - shift
+        factor = -0.5 / variances[scale]
+        while place < ends[scale]:
+            if used >= len(words):
+                return first_of_row + place, used, _WORDS, 0, 0, 0, 0
             first, second = words[used], words[used + 1]
             used += 2
-            k = np.int64(first & np.uint64(_BLOCKS - 1))
-            alias = np.int64(other[k])  # read in any case: so there is nothing to guess
-            k = alias if first >> np.uint64(9) >= cut[k] else k
+            k = first & np.uint64(_BLOCKS - 1)
+            beyond = (first >> np.uint64(10)) & np.uint64(_COLUMN - 1) >= cut[k]
+            k = np.uint64(other[k]) if beyond else k
             product = (second >> np.uint64(32)) * block
-            place = np.int64(product >> np.uint64(32))
-            if shift:
-                place = (place << shift) | np.int64(words[used] & np.uint64((1 << shift) - 1))
-                used += 1
-            if product & half < limit:
-                continue  # or some places would come more often than others
-            number = k * (np.int64(block) << shift) + place
-            digits = np.int64(second & np.uint64(0x7FFFFFFF))
+            inside = (product >> np.uint64(32) << shift) | (first >> np.uint64(40) >> unused)
+            size = np.int64(k * width + inside)
             minus = np.int64((second >> np.uint64(31)) & np.uint64(1))
-            if number == 0 and minus:
+            digits = np.int64(second & np.uint64(0x7FFFFFFF))
+            row[order[place]] = (size ^ -minus) + minus  # its negative, if there is a minus
+            if product & np.uint64(0xFFFFFFFF) < limit:
+                continue  # or some places would come more often than others
+            if size == 0 and minus:
                 continue
-            number = (number ^ -minus) + minus  # its negative, if there is a minus
-            if digits >= lows[scale, k]:
-                chance = np.exp(log[k] + factors[scale] * float(number) * float(number)) * 2.0**31
+            if digits >= low[k]:
+                chance = np.exp(log[k] + factor * float(size) * float(size)) * 2.0**31
                 if digits >= chance * (1 + doubt):
                     continue
                 if digits + 1 > chance * (1 - doubt):
-                    return at, used, _DOUBTFUL, number, k, digits
-            break
-        out[at] = number
-        at += 1
-        column += 1
-        if column == columns:
-            column = 0
-    return at, used, _DONE, 0, 0, 0
+                    return first_of_row + place, used, _DOUBTFUL, size, np.int64(k), digits, scale
+            place += 1
+        at = first_of_row + place
+    return at, used, _DONE, 0, 0, 0, 0
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
@@ -222,15 +233,16 @@ def add_to_sums(
 
 
 def _settle(
-    number: int, block: int, variance: float, digits: int, known: int, words: Callable[[int], Words]
+    number: int, block: int, variance: float, digits: int, known: int, source: Source
 ) -> bool:
     """Whether u, of which the first ``known`` digits are known, is below the chance of being kept."""
-    table = blocks()
+    table, more = blocks(), np.empty(1, dtype=np.uint64)
     while True:
-        digits = digits << 64 | int(words(1)[0])
+        source(more)
+        digits = digits << 64 | int(more[0])
         known += 64
         with localcontext(Context(prec=known // 3 + 20)):
-            odds = Decimal(table.ceiling) * 2**64 / table.chances[block]
+            odds = Decimal(table.ceiling) * _CHANCES / table.chances[block]
             chance = odds * (-(Decimal(number) ** 2) / (2 * Decimal(variance))).exp() * 2**known
             if chance >= digits + 2:
                 return True

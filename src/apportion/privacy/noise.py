@@ -18,7 +18,7 @@ Assumes
 
 import hashlib
 import secrets
-from collections.abc import Callable
+import sys
 from typing import NoReturn, Self
 
 import numpy as np
@@ -26,14 +26,14 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from apportion.privacy.checks import whole
-from apportion.privacy.discrete import Scales, Words, draw
+from apportion.privacy.discrete import Scales, Source, Words, draw
 from apportion.privacy.errors import ParameterError, ReleaseError
 
 # Tasks whose noise is drawn from one AES stream. Part of the stream's definition: do not change.
 TILE = 64
 
-# What AES is made to encrypt, most of the time.
-_ZEROS = bytes(8 * 2**15)
+_AT_ONCE = 2**15  # words
+_ZEROS = memoryview(bytes(8 * _AT_ONCE))  # what AES is made to encrypt
 
 
 class NoiseSource:
@@ -75,17 +75,17 @@ class NoiseSource:
 
         A column's have the variance that ``scales`` says.
         """
-        stop, width = first_task + tasks, len(scales.of_column)
+        stop, width = first_task + tasks, len(scales.order)
         noise = np.empty((tasks, width), dtype=np.int64)
         for tile in range(first_task // TILE, -(-stop // TILE)):
             start = tile * TILE
             low, high = max(start, first_task), min(start + TILE, stop)
-            words = self._words(b"noise", stream, step, tile)
+            source = self._source(b"noise", stream, step, tile)
             # Those of tasks before this block come first in the stream.
             drawn = noise[low - first_task : high - first_task]
             if low > start:
                 drawn = np.empty((high - start, width), dtype=np.int64)
-            draw(drawn, scales, words)
+            draw(drawn, scales, source)
             if low > start:
                 noise[low - first_task : high - first_task] = drawn[low - start :]
         return noise
@@ -96,20 +96,25 @@ class NoiseSource:
 
     def poisson_sample(self, stream: str, step: int, users: int, rate: float) -> NDArray[np.bool_]:
         """Each user with probability ``rate`` (2^-64 less, at most), independently, [users]."""
-        below = min(int(rate * 2.0**64), 2**64 - 1)
-        return self._words(b"poisson", stream, step, 0)(users) < np.uint64(below)
+        below, words = min(int(rate * 2.0**64), 2**64 - 1), np.empty(users, dtype=np.uint64)
+        self._source(b"poisson", stream, step, 0)(words)
+        return words < np.uint64(below)
 
-    def _words(self, purpose: bytes, stream: str, step: int, tile: int) -> Callable[[int], Words]:
-        """A source of random words: called with a number, it gives that many more, [number]."""
+    def _source(self, purpose: bytes, stream: str, step: int, tile: int) -> Source:
+        """Of random words that nothing else gets."""
         place = step.to_bytes(8, "little") + tile.to_bytes(8, "little")
         derived = self._derive(purpose, place + stream.encode())
         cipher = Cipher(algorithms.AES(derived[:16]), modes.CTR(derived[16:])).encryptor()
 
-        def words(count: int) -> Words:
-            zeros = _ZEROS[: 8 * count] if 8 * count <= len(_ZEROS) else bytes(8 * count)
-            return np.frombuffer(cipher.update(zeros), dtype="<u8")
+        def fill(words: Words) -> None:
+            for first in range(0, len(words), _AT_ONCE):
+                some = words[first : first + _AT_ONCE]
+                # Into memory that is there already: four times as fast as into memory of its own.
+                cipher.update_into(_ZEROS[: some.nbytes], some.view(np.uint8))
+                if sys.byteorder == "big":
+                    some.byteswap(inplace=True)
 
-        return words
+        return fill
 
     def _derive(self, purpose: bytes, message: bytes) -> bytes:
         return hashlib.blake2b(message, key=self._key, person=purpose, digest_size=32).digest()

@@ -220,7 +220,9 @@ class MatrixFactorization(Parameters, Recommender):
             if on_sweep is not None:
                 on_sweep(done, settings.sweeps)
         for sweep in range(done + 1, settings.sweeps + 1):
-            items = item_step(sweep, user_step.vectors(start, item, labels, items), items)
+            # No name for the vectors: they are the largest array, and not needed once they are bounded.
+            features = item_step.features(user_step.vectors(start, item, labels, items))
+            items = item_step(sweep, *features, items)
             if saved is not None:
                 saved.save(sweep, array_to_bytes(items), curator.ledger)
             if on_sweep is not None:

@@ -107,15 +107,17 @@ class ItemStep:
             data.items,
         )
 
-    def __call__(self, sweep: int, vectors: Array, items: Array) -> Array:
+    def features(self, vectors: Array) -> tuple[Any, float]:
+        """The users' vectors as items are fitted to them: bounded, in whole multiples of a unit."""
+        if not self._weights.bounded:
+            return vectors, 1.0
+        settings = self._settings
+        return short_rows(vectors, settings.feature_bound, stretch=settings.normalise)
+
+    def __call__(self, sweep: int, features: Any, unit: float, items: Array) -> Array:
         """New factors of all items, given the users' vectors and the last factors, [items, factors]."""
         settings = self._settings
         private = self._weights.bounded
-        features: Any = vectors
-        unit = 1.0
-        if private:
-            stretch = settings.normalise
-            features, unit = short_rows(vectors, settings.feature_bound, stretch=stretch)
         alike = private and settings.solver == "ssp" and settings.statistics == "shared"
         gramian = None
         if settings.unobserved_weight or alike:
