@@ -16,6 +16,9 @@ test-slow: $(READY)
 	$(BIN)/pytest -n 2 -q -m slow
 
 # What tries to prove the guarantee wrong, in its long forms: attacks, kills, forged files. Under half an hour.
+# Its trainings are tiny: one thread each.
+audit: export NUMBA_NUM_THREADS = 1
+audit: export OPENBLAS_NUM_THREADS = 1
 audit: $(READY)
 	$(BIN)/apportion audit --long --output apportion-results/audit/audit.html
 	$(BIN)/pytest -n 2 -q -m slow tests/audit tests/privacy tests/recommend tests/fuzz

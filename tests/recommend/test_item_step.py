@@ -118,7 +118,7 @@ def test_what_an_item_is_solved_with(monkeypatch: pytest.MonkeyPatch, feedback: 
     )
     items = np.ones((3, 2))
     for sweep in (1, 2):
-        items = step(sweep, np.full((3, 2), 0.1), items)
+        items = step(sweep, *step.features(np.full((3, 2), 0.1)), items)
     # Unobserved pairs weigh on all users alike.
     unobserved = 0.3 * users * scale if feedback == "implicit" else 0.0
     for mass, _, spread in seen:

@@ -14,7 +14,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from apportion.engine.sorting import index_type
-from apportion.engine.threads import row_blocks, side_by_side
+from apportion.engine.threads import extremes, row_blocks, side_by_side
 from apportion.privacy.errors import DataError
 
 Integers = NDArray[np.integer[Any]]
@@ -74,7 +74,7 @@ def number_ids(ids: Ids) -> tuple[NDArray[Any], Integers]:
 
 def _number_integers(ids: Integers) -> tuple[Integers, Integers]:
     """By a table of all numbers between the least and the greatest, else of those that occur."""
-    low, high = (int(ids.min()), int(ids.max())) if len(ids) else (0, -1)
+    low, high = map(int, extremes(ids)) if len(ids) else (0, -1)
     if high - low >= 4 * len(ids) + 1000:
         column = pl.Series(ids)
         distinct = column.gather(column.arg_unique()).sort().to_numpy()

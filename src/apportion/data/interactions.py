@@ -13,7 +13,8 @@ from apportion.data.catalogue import Catalogue, read_catalogue
 from apportion.data.files import check_columns, read_columns
 from apportion.data.graph import Graph, mix
 from apportion.data.ids import Integers, id_keys, number_ids, read_column
-from apportion.engine.sorting import group, index_type
+from apportion.engine.sorting import group, number_rows
+from apportion.engine.threads import extremes
 from apportion.privacy.checks import number, whole, word
 from apportion.privacy.errors import DataError, ParameterError
 
@@ -177,8 +178,7 @@ class Interactions:
     @property
     def user_of_row(self) -> Integers:
         """The user of each interaction, in the order of ``by_user``, [rows]."""
-        users = np.arange(self.users, dtype=index_type(self.users))
-        rows = np.repeat(users, np.diff(self.by_user.start))
+        rows = number_rows(self.by_user.start)
         rows.flags.writeable = False
         return rows
 
@@ -339,9 +339,7 @@ def _merge(
 
 def _turn(side: Orientation, others: int) -> Orientation:
     """The interactions grouped the other way, in ascending order of the groups they were in."""
-    groups = len(side.start) - 1
-    group_of_row = np.repeat(np.arange(groups, dtype=index_type(groups)), np.diff(side.start))
-    return Orientation(*group(side.other, others, group_of_row, side.rating))
+    return Orientation(*group(side.other, others, number_rows(side.start), side.rating))
 
 
 def check_range(rating_range: tuple[float, float] | None) -> tuple[float, float] | None:
@@ -370,7 +368,7 @@ def _read_ratings(
         raise DataError("rating must hold numbers only") from None
     if values.shape != (rows,):
         raise DataError(f"rating must have one number for each of {rows} rows, got {values.shape}")
-    least, greatest = (values.min(), values.max()) if rows else (0.0, 0.0)  # NaN if there is one
+    least, greatest = extremes(values) if rows else (0.0, 0.0)  # NaN if there is one
     if not np.isfinite([least, greatest]).all():
         row = int(np.argmin(np.isfinite(values)))
         raise DataError(f"rating: row {row} is missing or not finite")

@@ -10,8 +10,6 @@ from apportion.engine.threads import row_blocks, side_by_side
 
 Integers = NDArray[np.integer[Any]]
 
-_NOTHING = np.zeros(0, dtype=np.float32)
-
 
 def counting_sort(key: Integers, keys: int) -> tuple[Integers, Integers]:
     """Where each key's rows begin [keys + 1], and the rows in the order of their keys [rows].
@@ -36,22 +34,45 @@ def group(
     Rows of one key keep their order. Shapes [keys + 1], [rows], [rows].
     """
     key = np.ascontiguousarray(key, dtype=index_type(keys))
-    column = _NOTHING if value is None else value
     blocks = list(row_blocks(len(key)))
     counts = np.stack(side_by_side(lambda rows: _count(key[rows], keys), blocks))
     start = np.zeros(keys + 1, dtype=np.int64)
     np.cumsum(counts.sum(axis=0), out=start[1:])
     # Where the rows of each block go: after those of the same key in the blocks before it.
     following = start[:-1] + np.cumsum(counts, axis=0) - counts
-    others, values = np.empty_like(other), np.empty_like(column)
+
+    def placed(column: NDArray[Any]) -> NDArray[Any]:
+        out = np.empty_like(column)
+        side_by_side(
+            lambda rows, next_place: _place(key[rows], column[rows], next_place, out),
+            blocks,
+            following.copy(),
+        )
+        return out
+
+    if value is None or other.dtype != np.int32:
+        return start, placed(other), None if value is None else placed(value)
+    # Both in one number: what takes long is to reach a place far away, and not to write there.
+    pairs = np.empty(len(key), dtype=np.uint64)
     side_by_side(
-        lambda rows, following: _place(
-            key[rows], other[rows], column[rows], following, others, values
+        lambda rows, next_place: _place_pairs(
+            key[rows], other[rows], value[rows].view(np.uint32), next_place, pairs
         ),
         blocks,
         following,
     )
-    return start, others, None if value is None else values
+    others, values = np.empty_like(other), np.empty_like(value)
+    side_by_side(
+        lambda rows: _split(pairs[rows], others[rows], values[rows].view(np.uint32)), blocks
+    )
+    return start, others, values
+
+
+def number_rows(start: Integers) -> Integers:
+    """The group of each row, group i having the rows start[i] : start[i + 1], [rows]."""
+    groups = np.empty(int(start[-1]), dtype=index_type(len(start)))
+    side_by_side(lambda rows: _number(start, rows.start, groups[rows]), row_blocks(len(groups)))
+    return groups
 
 
 def index_type(size: int) -> Any:
@@ -68,18 +89,39 @@ def _count(key: Integers, keys: int) -> Integers:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _place(
-    key: Integers,
-    other: Integers,
-    value: NDArray[np.float32],
-    following: Integers,
-    others: Integers,
-    values: NDArray[np.float32],
-) -> None:
-    has_values = len(value) > 0
+def _place(key: Integers, column: NDArray[Any], next_place: Integers, out: NDArray[Any]) -> None:
     for row in range(len(key)):
-        place = following[key[row]]
-        following[key[row]] = place + 1
-        others[place] = other[row]
-        if has_values:
-            values[place] = value[row]
+        place = next_place[key[row]]
+        next_place[key[row]] = place + 1
+        out[place] = column[row]
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _place_pairs(
+    key: Integers,
+    low: Integers,
+    high: NDArray[np.uint32],
+    next_place: Integers,
+    pairs: NDArray[np.uint64],
+) -> None:
+    for row in range(len(key)):
+        place = next_place[key[row]]
+        next_place[key[row]] = place + 1
+        pairs[place] = np.uint64(np.uint32(low[row])) | np.uint64(high[row]) << np.uint64(32)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _split(pairs: NDArray[np.uint64], low: Integers, high: NDArray[np.uint32]) -> None:
+    for row in range(len(pairs)):
+        low[row] = np.int32(pairs[row])
+        high[row] = np.uint32(pairs[row] >> np.uint64(32))
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _number(start: Integers, first: int, groups: Integers) -> None:
+    """Of the rows from the first on."""
+    group = np.searchsorted(start, first, side="right") - 1
+    for row in range(len(groups)):
+        while start[group + 1] <= first + row:
+            group += 1
+        groups[row] = group

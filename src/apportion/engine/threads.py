@@ -53,6 +53,14 @@ def side_by_side(function: Callable[..., Result], *arguments: Iterable[Any]) -> 
         return list(pool.map(lambda call: function(*call), calls))
 
 
+def extremes(values: NDArray[Any]) -> tuple[Any, Any]:
+    """The least and the greatest of some numbers; NaN if there is one."""
+    found = np.array(
+        side_by_side(lambda rows: (values[rows].min(), values[rows].max()), row_blocks(len(values)))
+    )
+    return found[:, 0].min(), found[:, 1].max()
+
+
 @cache
 def _controller() -> ThreadpoolController:
     # Finding the libraries takes milliseconds, so once is enough.

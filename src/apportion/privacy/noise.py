@@ -110,7 +110,7 @@ class NoiseSource:
             for first in range(0, len(words), _AT_ONCE):
                 some = words[first : first + _AT_ONCE]
                 # Into memory that is there already: four times as fast as into memory of its own.
-                cipher.update_into(_ZEROS[: some.nbytes], some.view(np.uint8))
+                cipher.update_into(_ZEROS[: some.nbytes], some.view(np.uint8).data)
                 if sys.byteorder == "big":
                     some.byteswap(inplace=True)
 
