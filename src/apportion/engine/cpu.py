@@ -3,11 +3,13 @@
 from typing import Any
 
 import numpy as np
-from numba import get_num_threads, njit, prange
+from numba import njit
 from numpy.typing import NDArray
 
 from apportion.engine.base import Array, Engine, Integers, TaskRows, UserRows
+from apportion.engine.gram import take_next
 from apportion.engine.sums import moments, statistics
+from apportion.engine.threads import side_by_side, threads_for
 from apportion.engine.users import solve_users
 
 # Sums may be reordered so that they can be vectorised; NaN and infinity keep their meaning.
@@ -37,23 +39,19 @@ class CpuEngine(Engine):
         self, rows: TaskRows, norms: Array, coef: Array, derivative: Any, bound: float, grid: float
     ) -> Array:
         """See ``Engine.row_clipped_gradient``. Threads take equally many rows; tasks may be shared."""
-        partial = np.zeros((get_num_threads(), *coef.shape))
-        _row_clipped_gradient(
-            rows.features, norms, rows.feature_row, rows.label, rows.weight, rows.start,
-            coef, derivative, bound, grid, partial,
-        )  # fmt: skip
-        return np.asarray(partial.sum(axis=0) * (grid or 1.0))
+        examples = (rows.features, norms, rows.feature_row, rows.label, rows.weight, rows.start)
+        settings = (coef, derivative, bound, grid)
+        return _sum_of_threads(_row_clipped_gradient, len(rows.label), *examples, *settings)
 
     def user_clipped_gradient(
         self, rows: UserRows, norms: Array, coef: Array, derivative: Any, bound: float, grid: float
     ) -> Array:
         """See ``Engine.user_clipped_gradient``. Threads take equally many users."""
-        partial = np.zeros((get_num_threads(), *coef.shape))
-        _user_clipped_gradient(
-            rows.features, norms, rows.feature_row, rows.label, rows.weight, rows.task, rows.start,
-            coef, derivative, bound, grid, partial,
-        )  # fmt: skip
-        return np.asarray(partial.sum(axis=0) * (grid or 1.0))
+        examples = (rows.features, norms, rows.feature_row, rows.label, rows.weight)
+        places, settings = (rows.task, rows.start), (coef, derivative, bound, grid)
+        return _sum_of_threads(
+            _user_clipped_gradient, len(rows.label), *examples, *places, *settings
+        )
 
     def solve_users(
         self,
@@ -73,8 +71,23 @@ class CpuEngine(Engine):
         """See ``Engine.top``. One pass over the scores of each row."""
         places = np.full((len(scores), k), -1, dtype=np.int64)
         best = np.full((len(scores), k), -np.inf, dtype=np.float32)
-        _top(scores, start, skip, places, best)
+        counter = np.zeros(1, dtype=np.int64)
+        side_by_side(
+            lambda _: _top(scores, start, skip, counter, places, best),
+            range(threads_for(scores.size)),
+        )
         return places, best
+
+
+def _sum_of_threads(kernel: Any, rows: int, *arguments: Any) -> Array:
+    """What threads sum up, each its own users or rows, in units of the grid (the last argument)."""
+    coef, grid = arguments[-4], arguments[-1]
+    partial = np.zeros((threads_for(rows * coef.shape[1]), *coef.shape))
+    side_by_side(
+        lambda thread: kernel(*arguments, thread, partial),
+        range(len(partial)),
+    )
+    return np.asarray(partial.sum(axis=0) * (grid or 1.0))
 
 
 def _features(rows: TaskRows, kind: Any) -> Any:
@@ -97,17 +110,21 @@ def _start(rows: TaskRows) -> Integers:
     return np.ascontiguousarray(rows.start, dtype=np.int64)
 
 
-@njit(parallel=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
 def _top(
     scores: NDArray[np.float32],
     start: Integers,
     skip: Integers,
+    counter: Integers,
     places: Integers,
     best: NDArray[np.float32],
 ) -> None:
     rows, columns = scores.shape
     k = places.shape[1]
-    for row in prange(rows):
+    while True:
+        row = take_next(counter)
+        if row >= rows:
+            break
         left_out = np.zeros(columns, dtype=np.bool_)
         for entry in range(start[row], start[row + 1]):
             left_out[skip[entry]] = True
@@ -150,7 +167,7 @@ def _add_scaled(total: Array, x: Array, slope: float, grid: float) -> None:
             total[k] += slope * x[k]
 
 
-@njit(parallel=True, cache=True, fastmath=_REORDER)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True, fastmath=_REORDER)  # type: ignore[untyped-decorator]
 def _row_clipped_gradient(
     features: Array,
     norms: Array,
@@ -162,30 +179,30 @@ def _row_clipped_gradient(
     derivative: Any,
     bound: float,
     grid: float,
+    thread: int,
     partial: Array,
 ) -> None:
     threads, dimension = partial.shape[0], features.shape[1]
     rows = start[-1]
-    for thread in prange(threads):
-        total = partial[thread]
-        first, stop = rows * thread // threads, rows * (thread + 1) // threads
-        task = np.searchsorted(start, first, side="right") - 1
-        for row in range(first, stop):
-            while start[task + 1] <= row:
-                task += 1
-            if weight[row] == 0.0:
-                continue
-            place = feature_row[row]
-            x = features[place]
-            margin = 0.0
-            for k in range(dimension):
-                margin += coef[task, k] * x[k]
-            slope = _usable(derivative(margin, label[row]), norms[place])
-            slope = weight[row] * _shorten(slope, abs(slope) * (norms[place] / bound))
-            _add_scaled(total[task], x, slope, grid)
+    total = partial[thread]
+    first, stop = rows * thread // threads, rows * (thread + 1) // threads
+    task = np.searchsorted(start, first, side="right") - 1
+    for row in range(first, stop):
+        while start[task + 1] <= row:
+            task += 1
+        if weight[row] == 0.0:
+            continue
+        place = feature_row[row]
+        x = features[place]
+        margin = 0.0
+        for k in range(dimension):
+            margin += coef[task, k] * x[k]
+        slope = _usable(derivative(margin, label[row]), norms[place])
+        slope = weight[row] * _shorten(slope, abs(slope) * (norms[place] / bound))
+        _add_scaled(total[task], x, slope, grid)
 
 
-@njit(parallel=True, cache=True, fastmath=_REORDER)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True, fastmath=_REORDER)  # type: ignore[untyped-decorator]
 def _user_clipped_gradient(
     features: Array,
     norms: Array,
@@ -198,6 +215,7 @@ def _user_clipped_gradient(
     derivative: Any,
     bound: float,
     grid: float,
+    thread: int,
     partial: Array,
 ) -> None:
     threads, dimension = partial.shape[0], features.shape[1]
@@ -205,30 +223,29 @@ def _user_clipped_gradient(
     longest = 0
     for user in range(users):
         longest = max(longest, start[user + 1] - start[user])
-    for thread in prange(threads):
-        total = partial[thread]
-        slopes = np.empty(longest)
-        for user in range(users * thread // threads, users * (thread + 1) // threads):
-            first, stop = start[user], start[user + 1]
-            excess = 0.0  # the squared norm of the user's gradient, in units of the bound
-            in_task = 0.0  # sum of norms of the user's rows in the current task, likewise
-            for row in range(first, stop):
-                place = feature_row[row]
-                i = task[row]
-                slope = 0.0
-                if weight[row] != 0.0:
-                    x = features[place]
-                    margin = 0.0
-                    for k in range(dimension):
-                        margin += coef[i, k] * x[k]
-                    slope = weight[row] * _usable(derivative(margin, label[row]), norms[place])
-                slopes[row - first] = slope
-                in_task += abs(slope) * (norms[place] / bound)
-                if row + 1 == stop or task[row + 1] != i:
-                    excess += in_task * in_task
-                    in_task = 0.0
-            excess = np.sqrt(excess)
-            for row in range(first, stop):
-                slope = _shorten(slopes[row - first], excess)
-                if slope != 0.0:
-                    _add_scaled(total[task[row]], features[feature_row[row]], slope, grid)
+    total = partial[thread]
+    slopes = np.empty(longest)
+    for user in range(users * thread // threads, users * (thread + 1) // threads):
+        first, stop = start[user], start[user + 1]
+        excess = 0.0  # the squared norm of the user's gradient, in units of the bound
+        in_task = 0.0  # sum of norms of the user's rows in the current task, likewise
+        for row in range(first, stop):
+            place = feature_row[row]
+            i = task[row]
+            slope = 0.0
+            if weight[row] != 0.0:
+                x = features[place]
+                margin = 0.0
+                for k in range(dimension):
+                    margin += coef[i, k] * x[k]
+                slope = weight[row] * _usable(derivative(margin, label[row]), norms[place])
+            slopes[row - first] = slope
+            in_task += abs(slope) * (norms[place] / bound)
+            if row + 1 == stop or task[row + 1] != i:
+                excess += in_task * in_task
+                in_task = 0.0
+        excess = np.sqrt(excess)
+        for row in range(first, stop):
+            slope = _shorten(slopes[row - first], excess)
+            if slope != 0.0:
+                _add_scaled(total[task[row]], features[feature_row[row]], slope, grid)

@@ -137,6 +137,7 @@ class VectorWriter:
         builder.cbranch(builder.icmp_signed("<", index, stop), inside, after)
         builder.position_at_end(inside)
         new = body(index, held)
+        inside = builder.block  # another one, if there is a loop in the body
         for phi, start, value in zip(held, values, new, strict=True):
             phi.add_incoming(start, before)
             phi.add_incoming(value, inside)

@@ -80,29 +80,78 @@ def put_pair(_: Any, tile: Any, at: Any, source: Any, x: Any, f: Any, y: Any, g:
     return types.void(tile, whole, source, whole, real, whole, real), write
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def add_truncated(_: Any, total: Any, at: Any, source: Any, row: Any, factor: Any) -> Any:  # noqa: ARG001
-    """total[at] += factor * source[row], every number rounded towards zero first (below 2^31)."""
+def _sum_writer(vectors: int) -> Any:
+    """``add(total, at, j, source, rows, factors, first, stop)``, for as many columns from j on.
+
+    total[at] += sum over k from first to stop of factors[0, k] * source[rows[0, k]], every number rounded
+    towards zero first. Sums of these must be below 2^31 in size.
+    """
 
     def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         writer = VectorWriter(context, builder, signature, args)
-        out, rows, zero = writer.matrix(0), writer.matrix(2), ir.Constant(_INDEX, 0)
-        _, at, _, row, factor = args
+        total, source, zero = writer.matrix(0), writer.matrix(3), ir.Constant(_INDEX, 0)
+        rows, factors = writer.matrix(4), writer.matrix(5)
+        _, at, j, _, _, _, first, stop = args
         words, doubles = ir.VectorType(_WORD, LANES), ir.VectorType(_DOUBLE, LANES)
-        factors = _spread(builder, factor)
 
-        def change(column: Any, _: list[Any]) -> list[Any]:
-            value = _scaled(writer, writer.place(rows, row, column), factors)
-            value = builder.sitofp(builder.fptosi(value, words), doubles)
-            here = writer.place(out, at, column)
+        def add_row(k: Any, sums: list[Any]) -> list[Any]:
+            row = builder.sext(builder.load(writer.place(rows, zero, k)), _INDEX)
+            factor = _spread(builder, builder.load(writer.place(factors, zero, k)))
+            places = [writer.place(source, row, j, 0, v * LANES) for v in range(vectors)]
+            values = [builder.fptosi(_scaled(writer, place, factor), words) for place in places]
+            return [builder.add(one, value) for one, value in zip(sums, values, strict=True)]
+
+        none = ir.Constant(words, [0] * LANES)
+        sums = writer.loop(first, stop, 1, [none] * vectors, add_row)
+        for v in range(vectors):
+            here = writer.place(total, at, j, 0, v * LANES)
+            value = builder.sitofp(sums[v], doubles)
             writer.store(builder.fadd(writer.load(here, LANES), value), here)
-            return []
-
-        writer.loop(zero, out[1], LANES, [], change)
         return context.get_dummy_value()
 
-    whole, real = types.intp, types.float32
-    return types.void(total, whole, source, whole, real), write
+    def add(
+        _: Any,
+        total: Any,
+        at: Any,
+        j: Any,
+        source: Any,
+        rows: Any,
+        factors: Any,
+        first: Any,
+        stop: Any,
+    ) -> Any:
+        del at, j, first, stop
+        whole = types.intp
+        return types.void(total, whole, whole, source, rows, factors, whole, whole), write
+
+    return intrinsic(add)
+
+
+_sum_one, _sum_four = _sum_writer(1), _sum_writer(4)
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def add_truncated(
+    total: NDArray[np.float64],
+    at: int,
+    source: NDArray[np.int16],
+    rows: NDArray[np.int32],
+    factors: NDArray[np.float32],
+    first: int,
+    stop: int,
+) -> None:
+    """total[at] += sum over k of factors[0, k] * source[rows[0, k]], rounded towards zero one by one.
+
+    All these together must be below 2^31 in size.
+    """
+    n = total.shape[1]
+    j = 0
+    while j + 4 * LANES <= n:
+        _sum_four(total, at, j, source, rows, factors, first, stop)
+        j += 4 * LANES
+    while j < n:
+        _sum_one(total, at, j, source, rows, factors, first, stop)
+        j += LANES
 
 
 def _block_writer(vectors: int) -> Any:

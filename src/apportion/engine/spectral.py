@@ -12,10 +12,12 @@ How
 """
 
 import numpy as np
-from numba import get_num_threads, njit, prange
+from numba import njit
 from numpy.typing import NDArray
 
+from apportion.engine.gram import take_next
 from apportion.engine.lanes import LANES, largest, least, load, root, select, size, spread, store
+from apportion.engine.threads import side_by_side, threads_for
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -42,8 +44,11 @@ def solve_filtered(
     is one.
     """
     theta, failed = np.empty(b.shape), np.zeros(len(b))
-    added = _added(packed, scale, shared)
-    _filtered(packed, *added, b, alpha, float(ridge), get_num_threads(), theta, failed)
+    added, counter = _added(packed, scale, shared), np.zeros(1, dtype=np.int64)
+    side_by_side(
+        lambda _: _filtered(packed, *added, b, alpha, float(ridge), counter, theta, failed),
+        range(threads_for(len(b) * b.shape[1] ** 3)),
+    )
     for system in np.flatnonzero(failed):
         A = packed[system] + added[0][system] * added[1]
         theta[system] = _by_eigenvectors(A, b[system], alpha[system], ridge)
@@ -62,8 +67,11 @@ def solve_positive(
     Where a pivot is lost in rounding, directions without data are left out. A: see ``solve_filtered``.
     """
     theta, failed = np.empty(b.shape), np.zeros(len(b))
-    added = _added(packed, scale, shared)
-    _positive(packed, *added, b, alpha, get_num_threads(), theta, failed)
+    added, counter = _added(packed, scale, shared), np.zeros(1, dtype=np.int64)
+    side_by_side(
+        lambda _: _positive(packed, *added, b, alpha, counter, theta, failed),
+        range(threads_for(len(b) * b.shape[1] ** 3)),
+    )
     some = np.flatnonzero(failed)
     if len(some):
         A = packed[some] + added[0][some, None] * added[1]
@@ -373,7 +381,7 @@ def _filter(
     store(gain, 0, most)
 
 
-@njit(parallel=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
 def _filtered(
     packed: Array,
     scale: Array,
@@ -381,37 +389,37 @@ def _filtered(
     b: Array,
     alpha: Array,
     ridge: float,
-    threads: int,
+    counter: Integers,
     theta: Array,
     failed: Array,
 ) -> None:
     systems, n = b.shape
-    groups = -(-systems // LANES)
     nothing = np.zeros(max(systems, n))
-    for thread in prange(threads):
-        matrix, vector, product = _vectors(packed.shape[1]), _vectors(n), _vectors(n)
-        diagonal, beside, factor = _vectors(n), _vectors(n), _vectors(n)
-        v, w = _vectors(n), _vectors(n)
-        ranges = np.empty((_SWEEPS * (n + 4), 2), dtype=np.int64)
-        rotations = _vectors(2 * n * len(ranges))  # room that is not used takes no memory
-        of_matrix, of_vector, shift = _vectors(1), _vectors(1), _vectors(1)
-        gain, unfinished = _vectors(1), _vectors(1)
-        for group in range(groups * thread // threads, groups * (thread + 1) // threads):
-            start = group * LANES
-            _fill(packed, scale, shared, start, matrix, of_matrix)
-            _fill(b, nothing, nothing, start, vector, of_vector)
-            for lane in range(LANES):
-                shift[lane] = alpha[min(start + lane, systems - 1)]
-            _tridiagonalise(n, matrix, vector, diagonal, beside, factor, v, w, product)
-            sweeps = _diagonalise(n, diagonal, beside, vector, rotations, ranges, unfinished)
-            _filter(n, diagonal, of_matrix, shift, ridge, vector, gain)
-            _rotate_back(sweeps, rotations, ranges, vector)
-            _reflect_back(n, matrix, factor, vector)
-            for lane in range(min(LANES, systems - start)):
-                failed[start + lane] = unfinished[lane]
-                for k in range(n):
-                    value = vector[k * LANES + lane] * of_vector[lane]
-                    theta[start + lane, k] = value * gain[lane]
+    matrix, vector, product = _vectors(packed.shape[1]), _vectors(n), _vectors(n)
+    diagonal, beside, factor = _vectors(n), _vectors(n), _vectors(n)
+    v, w = _vectors(n), _vectors(n)
+    ranges = np.empty((_SWEEPS * (n + 4), 2), dtype=np.int64)
+    rotations = _vectors(2 * n * len(ranges))  # room that is not used takes no memory
+    of_matrix, of_vector, shift = _vectors(1), _vectors(1), _vectors(1)
+    gain, unfinished = _vectors(1), _vectors(1)
+    while True:
+        start = take_next(counter) * LANES
+        if start >= systems:
+            break
+        _fill(packed, scale, shared, start, matrix, of_matrix)
+        _fill(b, nothing, nothing, start, vector, of_vector)
+        for lane in range(LANES):
+            shift[lane] = alpha[min(start + lane, systems - 1)]
+        _tridiagonalise(n, matrix, vector, diagonal, beside, factor, v, w, product)
+        sweeps = _diagonalise(n, diagonal, beside, vector, rotations, ranges, unfinished)
+        _filter(n, diagonal, of_matrix, shift, ridge, vector, gain)
+        _rotate_back(sweeps, rotations, ranges, vector)
+        _reflect_back(n, matrix, factor, vector)
+        for lane in range(min(LANES, systems - start)):
+            failed[start + lane] = unfinished[lane]
+            for k in range(n):
+                value = vector[k * LANES + lane] * of_vector[lane]
+                theta[start + lane, k] = value * gain[lane]
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
@@ -465,36 +473,36 @@ def _cholesky(n: int, matrix: Array, vector: Array, failed: Array) -> None:
     store(failed, 0, flag)
 
 
-@njit(parallel=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
 def _positive(
     packed: Array,
     scale: Array,
     shared: Array,
     b: Array,
     alpha: Array,
-    threads: int,
+    counter: Integers,
     theta: Array,
     failed: Array,
 ) -> None:
     systems, n = b.shape
-    groups = -(-systems // LANES)
     nothing = np.zeros(max(systems, n))
-    for thread in prange(threads):
-        matrix, vector = _vectors(packed.shape[1]), _vectors(n)
-        of_matrix, of_vector, lost = _vectors(1), _vectors(1), _vectors(1)
-        for group in range(groups * thread // threads, groups * (thread + 1) // threads):
-            start = group * LANES
-            _fill(packed, scale, shared, start, matrix, of_matrix)
-            _fill(b, nothing, nothing, start, vector, of_vector)
-            at = 0
+    matrix, vector = _vectors(packed.shape[1]), _vectors(n)
+    of_matrix, of_vector, lost = _vectors(1), _vectors(1), _vectors(1)
+    while True:
+        start = take_next(counter) * LANES
+        if start >= systems:
+            break
+        _fill(packed, scale, shared, start, matrix, of_matrix)
+        _fill(b, nothing, nothing, start, vector, of_vector)
+        at = 0
+        for k in range(n):
+            for lane in range(LANES):
+                shift = alpha[min(start + lane, systems - 1)]
+                matrix[at * LANES + lane] += shift / of_matrix[lane]
+            at += n - k
+        _cholesky(n, matrix, vector, lost)
+        for lane in range(min(LANES, systems - start)):
+            failed[start + lane] = lost[lane]
             for k in range(n):
-                for lane in range(LANES):
-                    shift = alpha[min(start + lane, systems - 1)]
-                    matrix[at * LANES + lane] += shift / of_matrix[lane]
-                at += n - k
-            _cholesky(n, matrix, vector, lost)
-            for lane in range(min(LANES, systems - start)):
-                failed[start + lane] = lost[lane]
-                for k in range(n):
-                    value = vector[k * LANES + lane] * of_vector[lane]
-                    theta[start + lane, k] = value / of_matrix[lane]
+                value = vector[k * LANES + lane] * of_vector[lane]
+                theta[start + lane, k] = value / of_matrix[lane]

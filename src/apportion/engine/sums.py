@@ -9,7 +9,7 @@ order of the rows.
 from typing import Any
 
 import numpy as np
-from numba import get_num_threads, njit, prange
+from numba import njit
 from numpy.typing import NDArray
 
 from apportion.engine.gram import (
@@ -22,6 +22,7 @@ from apportion.engine.gram import (
     take_next,
 )
 from apportion.engine.shorts import LANES, add_products, add_truncated, put_pair
+from apportion.engine.threads import side_by_side, threads_for
 
 Array = NDArray[np.float64]
 Shorts = NDArray[np.int16]
@@ -59,20 +60,29 @@ def statistics(
     # The first piece of a task is summed where the task's sums belong, later ones below all tasks.
     target = np.where(number == 0, task, tasks - 1 + np.cumsum(number > 0))
     second, moments = np.empty((len(task), d * (d + 1) // 2)), np.zeros((len(task), d))
-    counter, threads = np.zeros(1, dtype=np.int64), get_num_threads()
+    counter = np.zeros(1, dtype=np.int64)
+    threads = threads_for((int(start[-1] - start[0]) + tasks) * d**2)
     examples = (feature_row, label, weight)
     places = (first, stop, target, order, counter)
     if grids is None:
         width = padded(d, np.float64)
         room = aligned((threads, width * (width + 2 * _TILE + 1)), np.float64)
-        _statistics(features, *examples, *places, room, second, moments)
+        side_by_side(
+            lambda own: _statistics(features, *examples, *places, own, second, moments), room
+        )
     else:
         short = _whole_vectors(features)
         width = short.shape[1]
         words = aligned((threads, width * (width + _TILE)), np.int32)
         room = aligned((threads, width * (width + 1)), np.float64)
         scale = LONGEST * unit / np.sqrt(grids[0]), np.sqrt(d) / 2, unit / grids[1]
-        _short_statistics(short, *examples, *places, *scale, *grids, words, room, second, moments)
+        side_by_side(
+            lambda own_words, own: _short_statistics(
+                short, *examples, *places, *scale, *grids, own_words, own, second, moments
+            ),
+            words,
+            room,
+        )
     for later in np.flatnonzero(number):  # in order
         second[task[later]] += second[target[later]]
         moments[task[later]] += moments[target[later]]
@@ -85,7 +95,7 @@ def _whole_vectors(features: Shorts) -> Shorts:
     return np.pad(features, ((0, 0), (0, -features.shape[1] % LANES)))
 
 
-@njit(parallel=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
 def _short_statistics(
     features: Shorts,
     feature_row: Integers,
@@ -115,60 +125,62 @@ def _short_statistics(
     """
     d, width = moments.shape[1], features.shape[1]
     per_square = to_grid / longest / longest
-    for thread in prange(len(room)):
-        square = width * width
-        total = words[thread, :square].reshape((width, width))
-        tile = words[thread, square:].reshape((_TILE, width))
-        large = room[thread, :square].reshape((width, width))
-        b = room[thread, square:].reshape((1, width))
-        lengths = np.empty(2 * _TILE + 1)
-        while True:
-            place = take_next(counter)
-            if place >= len(order):
-                break
-            piece = order[place]
-            end = stop[piece]
-            total[:] = 0
-            b[:] = 0.0
-            held, moved = 0.0, False  # no number of total is larger than what is held
-            row = first[piece]
-            while row < end:
-                rows = min(2 * _TILE, end - row)
+    square = width * width
+    total = words[:square].reshape((width, width))
+    tile = words[square:].reshape((_TILE, width))
+    large = room[:square].reshape((width, width))
+    b = room[square:].reshape((1, width))
+    lengths = np.empty(2 * _TILE + 1)
+    users = np.empty((1, 2 * _TILE), dtype=np.int32)
+    factors = np.empty((1, 2 * _TILE), dtype=np.float32)
+    while True:
+        place = take_next(counter)
+        if place >= len(order):
+            break
+        piece = order[place]
+        end = stop[piece]
+        total[:] = 0
+        b[:] = 0.0
+        held, moved = 0.0, False  # no number of total is larger than what is held
+        row = first[piece]
+        while row < end:
+            rows = min(2 * _TILE, end - row)
+            gathered = _lengths(weight, row, rows, longest, lengths)
+            while gathered > _ROOM:  # two rows always fit
+                rows = rows // 4 * 2
                 gathered = _lengths(weight, row, rows, longest, lengths)
-                while gathered > _ROOM:  # two rows always fit
-                    rows = rows // 4 * 2
-                    gathered = _lengths(weight, row, rows, longest, lengths)
-                for at in range(0, rows, 2):
-                    for ahead in range(row + at + _AHEAD, min(row + at + _AHEAD + 2, end)):
-                        ask_for_row(features, feature_row[ahead])
-                    r, s = max(lengths[at] - slack, 0.0), max(lengths[at + 1] - slack, 0.0)
-                    # The last row of all may have no other: any will do, times zero.
-                    x, other = feature_row[row + at], min(row + at + 1, end - 1)
-                    y = feature_row[other]
-                    f, g = np.float32(r * (1.0 / LONGEST)), np.float32(s * (1.0 / LONGEST))
-                    put_pair(tile, at // 2, features, x, f, y, g)
-                    _add_label(b, 0, features, x, r * r * label[row + at] * per_square)
-                    if s > 0.0:
-                        _add_label(b, 0, features, y, s * s * label[other] * per_square)
-                if held + gathered > _ROOM:
-                    _move(total, large, moved)
-                    held, moved = 0.0, True
-                add_products(tile, (rows + 1) // 2, total)
-                held += gathered
-                row += rows
-            if moved:
+            for at in range(0, rows, 2):
+                for ahead in range(row + at + _AHEAD, min(row + at + _AHEAD + 2, end)):
+                    ask_for_row(features, feature_row[ahead])
+                r, s = max(lengths[at] - slack, 0.0), max(lengths[at + 1] - slack, 0.0)
+                # The last row of all may have no other: any will do, times zero.
+                x, other = feature_row[row + at], min(row + at + 1, end - 1)
+                y = feature_row[other]
+                f, g = np.float32(r * (1.0 / LONGEST)), np.float32(s * (1.0 / LONGEST))
+                put_pair(tile, at // 2, features, x, f, y, g)
+                users[0, at], users[0, at + 1] = x, y
+                factors[0, at] = _within(r * r * label[row + at] * per_square)
+                factors[0, at + 1] = _within(s * s * label[other] * per_square)
+            _add_labels(b, 0, features, users, factors, rows)
+            if held + gathered > _ROOM:
                 _move(total, large, moved)
-            entry = 0
-            for p in range(d):
-                moments[target[piece], p] = b[0, p] * grid_of_b
-                packed = second[target[piece], entry : entry + d - p]
-                if moved:
-                    for q in range(p, d):
-                        packed[q - p] = large[p, q] * grid
-                else:
-                    for q in range(p, d):
-                        packed[q - p] = total[p, q] * grid
-                entry += d - p
+                held, moved = 0.0, True
+            add_products(tile, (rows + 1) // 2, total)
+            held += gathered
+            row += rows
+        if moved:
+            _move(total, large, moved)
+        entry = 0
+        for p in range(d):
+            moments[target[piece], p] = b[0, p] * grid_of_b
+            packed = second[target[piece], entry : entry + d - p]
+            if moved:
+                for q in range(p, d):
+                    packed[q - p] = large[p, q] * grid
+            else:
+                for q in range(p, d):
+                    packed[q - p] = total[p, q] * grid
+            entry += d - p
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
@@ -183,10 +195,31 @@ def _lengths(weight: Array, first: int, rows: int, longest: float, lengths: Arra
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _add_label(b: Array, at: int, features: Shorts, row: int, factor: float) -> None:
-    """Add factor * x to b[at], rounded towards zero: no norm becomes larger."""
-    if abs(factor) < _BEYOND:
-        add_truncated(b, at, features, row, np.float32(factor))
+def _within(factor: float) -> float:
+    return factor if abs(factor) < _BEYOND else 0.0
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _add_labels(
+    b: Array,
+    at: int,
+    features: Shorts,
+    users: NDArray[np.int32],
+    factors: NDArray[np.float32],
+    count: int,
+) -> None:
+    """Add factor * x of so many users to b[at], rounded towards zero: no norm becomes larger.
+
+    As many at once as 32 bits hold the sum of for certain.
+    """
+    first, held = 0, 0.0
+    for row in range(count):
+        size = abs(factors[0, row]) * LONGEST
+        if held + size > _ROOM and row > first:
+            add_truncated(b, at, features, users, factors, first, row)
+            first, held = row, 0.0
+        held += size
+    add_truncated(b, at, features, users, factors, first, count)
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
@@ -203,7 +236,7 @@ def _move(total: NDArray[np.int32], large: Array, add: bool) -> None:
         total[p, first:] = 0
 
 
-@njit(parallel=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
 def _statistics(
     features: Array,
     feature_row: Integers,
@@ -221,40 +254,38 @@ def _statistics(
     """Sums over the rows first[i] : stop[i], for each i in this order, to be found at target[i]."""
     d = features.shape[1]
     width = -(-d // 8) * 8
-    for thread in prange(len(room)):
-        own = room[thread]
-        square, tiled = width * width, width * _TILE
-        total = own[:square].reshape((width, width))
-        tile = own[square : square + tiled].reshape((_TILE, width))
-        weighted = own[square + tiled : square + 2 * tiled].reshape((_TILE, width))
-        b = own[square + 2 * tiled :].reshape((1, width))
-        while True:
-            place = take_next(counter)
-            if place >= len(order):
-                break
-            piece = order[place]
-            total[:] = 0.0
-            b[:] = 0.0
-            for begin in range(first[piece], stop[piece], _TILE):
-                end = min(begin + _TILE, stop[piece])
-                for row in range(begin, end):
-                    if row + _AHEAD < stop[piece]:
-                        ask_for_row(features, feature_row[row + _AHEAD])
-                    at = row - begin
-                    if d == width:
-                        put_row(tile, at, features, feature_row[row], 1.0)
-                    else:
-                        for k in range(d):
-                            tile[at, k] = features[feature_row[row], k]
-                    put_row(weighted, at, tile, at, weight[row])
-                    add_row(b, 0, tile, at, weight[row] * label[row])
-                add_upper(weighted, tile, end - begin, total)
-            entry = 0
-            for p in range(d):
-                moments[target[piece], p] = b[0, p]
-                for q in range(p, d):
-                    second[target[piece], entry] = total[p, q]
-                    entry += 1
+    square, tiled = width * width, width * _TILE
+    total = room[:square].reshape((width, width))
+    tile = room[square : square + tiled].reshape((_TILE, width))
+    weighted = room[square + tiled : square + 2 * tiled].reshape((_TILE, width))
+    b = room[square + 2 * tiled :].reshape((1, width))
+    while True:
+        place = take_next(counter)
+        if place >= len(order):
+            break
+        piece = order[place]
+        total[:] = 0.0
+        b[:] = 0.0
+        for begin in range(first[piece], stop[piece], _TILE):
+            end = min(begin + _TILE, stop[piece])
+            for row in range(begin, end):
+                if row + _AHEAD < stop[piece]:
+                    ask_for_row(features, feature_row[row + _AHEAD])
+                at = row - begin
+                if d == width:
+                    put_row(tile, at, features, feature_row[row], 1.0)
+                else:
+                    for k in range(d):
+                        tile[at, k] = features[feature_row[row], k]
+                put_row(weighted, at, tile, at, weight[row])
+                add_row(b, 0, tile, at, weight[row] * label[row])
+            add_upper(weighted, tile, end - begin, total)
+        entry = 0
+        for p in range(d):
+            moments[target[piece], p] = b[0, p]
+            for q in range(p, d):
+                second[target[piece], entry] = total[p, q]
+                entry += 1
 
 
 def moments(
@@ -272,15 +303,22 @@ def moments(
     into its cache together: the rows of a task are sorted by user, usually (if not, this is only slower).
     """
     short = _whole_vectors(features)
-    # No more threads than rows: each has some.
-    width, threads = short.shape[1], min(get_num_threads(), int(start[-1]))
+    width, rows = short.shape[1], int(start[-1])
+    threads = threads_for(rows * width)  # each has some rows, if there are any
     sums = aligned((len(start) - 1, width), np.float64)
     # What a thread adds to a task whose first rows are another thread's.
     edges = aligned((threads, width), np.float64)
     at_once = max(1, _NEAR // (2 * width))
-    _moments(short, feature_row, label, weight, start, unit / grid, at_once, sums, edges)
+    if rows:
+        examples = (feature_row, label, weight, start)
+        side_by_side(
+            lambda thread: _moments(
+                thread, threads, short, *examples, unit / grid, at_once, sums, edges[thread:]
+            ),
+            range(threads),
+        )
     for thread in range(1, threads):
-        sums[_task_of_row(start, start[-1] * thread // threads)] += edges[thread]
+        sums[_task_of_row(start, rows * thread // threads)] += edges[thread]
     sums *= grid
     return sums[:, : features.shape[1]]
 
@@ -290,8 +328,10 @@ def _task_of_row(start: Integers, row: int) -> int:
     return np.searchsorted(start[1:-1], row, side="right")  # type: ignore[return-value]
 
 
-@njit(parallel=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
 def _moments(
+    thread: int,
+    threads: int,
     features: Shorts,
     feature_row: Integers,
     label: Array,
@@ -300,25 +340,29 @@ def _moments(
     to_grid: float,
     at_once: int,
     sums: Array,
-    edges: Array,
+    edge: Array,
 ) -> None:
-    threads = len(edges)
-    for thread in prange(threads):
-        begin, end = start[-1] * thread // threads, start[-1] * (thread + 1) // threads
-        low, high = _task_of_row(start, begin), _task_of_row(start, end - 1) + 1
-        reached = np.maximum(start[low:high], begin)
-        for limit in range(at_once, len(features) + at_once, at_once):
-            last = limit >= len(features)
-            for task in range(low, high):
-                row, stop = reached[task - low], min(start[task + 1], end)
-                shared = start[task] < begin
-                while row < stop and (last or feature_row[row] < limit):
-                    if row + _AHEAD < stop and feature_row[row + _AHEAD] < limit:
-                        ask_for_row(features, feature_row[row + _AHEAD])
-                    factor = weight[row] * label[row] * to_grid
-                    if shared:
-                        _add_label(edges, thread, features, feature_row[row], factor)
-                    else:
-                        _add_label(sums, task, features, feature_row[row], factor)
-                    row += 1
-                reached[task - low] = row
+    """What a thread adds to the sums of its tasks, and, of the first if others share that, to the edge."""
+    begin, end = start[-1] * thread // threads, start[-1] * (thread + 1) // threads
+    low, high = _task_of_row(start, begin), _task_of_row(start, end - 1) + 1
+    reached = np.maximum(start[low:high], begin)
+    users = np.empty((1, 2 * _TILE), dtype=np.int32)
+    factors = np.empty((1, 2 * _TILE), dtype=np.float32)
+    for limit in range(at_once, len(features) + at_once, at_once):
+        last = limit >= len(features)
+        for task in range(low, high):
+            row, stop = reached[task - low], min(start[task + 1], end)
+            out, at = (edge, 0) if start[task] < begin else (sums, task)
+            count = 0
+            while row < stop and (last or feature_row[row] < limit):
+                users[0, count] = feature_row[row]
+                factors[0, count] = _within(weight[row] * label[row] * to_grid)
+                ask_for_row(features, feature_row[row])
+                count += 1
+                row += 1
+                if count == 2 * _TILE:
+                    _add_labels(out, at, features, users, factors, count)
+                    count = 0
+            if count:
+                _add_labels(out, at, features, users, factors, count)
+            reached[task - low] = row

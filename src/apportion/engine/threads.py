@@ -7,15 +7,16 @@ from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
-from numba import get_num_threads
+from numba import get_num_threads, set_num_threads
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 Array = NDArray[np.float64]
 Result = TypeVar("Result")
 
-# Fewer rows than this are not worth a thread.
+# Fewer rows than this are not worth a thread, nor is less arithmetic.
 _ROWS = 2**16
+_OPERATIONS = 2**21
 
 
 def in_threads(function: Callable[..., Array], *stacks: Array) -> Array:
@@ -35,6 +36,11 @@ def in_threads(function: Callable[..., Array], *stacks: Array) -> Array:
         ]
         with ThreadPoolExecutor(threads) as pool:
             return np.concatenate(list(pool.map(lambda block: function(*block), blocks)))
+
+
+def threads_for(operations: float) -> int:
+    """How many threads are worth their while."""
+    return int(max(1, min(get_num_threads(), operations // _OPERATIONS)))
 
 
 def row_blocks(rows: int) -> list[slice]:
@@ -59,6 +65,14 @@ def extremes(values: NDArray[Any]) -> tuple[Any, Any]:
         side_by_side(lambda rows: (values[rows].min(), values[rows].max()), row_blocks(len(values)))
     )
     return found[:, 0].min(), found[:, 1].max()
+
+
+def one_thread_each(function: Callable[[Any], object], arguments: Iterable[Any]) -> None:
+    """``function`` of every argument, on all cores; whatever it would share out, it does in its thread."""
+    threads = get_num_threads()
+    with ThreadPoolExecutor(threads, initializer=set_num_threads, initargs=(1,)) as pool:
+        for _ in pool.map(function, arguments):
+            pass
 
 
 @cache

@@ -12,7 +12,7 @@ smaller the other way round: v = D^-1/2 Z'a with (Z Z' + I) a = y and Z = X D^-1
 from typing import Any
 
 import numpy as np
-from numba import get_num_threads, njit, prange
+from numba import njit
 from numpy.typing import NDArray
 
 from apportion.engine.gram import (
@@ -29,6 +29,7 @@ from apportion.engine.gram import (
     substitute,
     take_next,
 )
+from apportion.engine.threads import side_by_side, threads_for
 
 Array = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -57,7 +58,8 @@ def solve_users(
     failed = np.ones(users, dtype=np.bool_)
     if np.isfinite(shared).all():
         eigenvalues, turned = np.zeros(dimension), items
-        width, threads = padded(dimension, np.float32), get_num_threads()
+        width = padded(dimension, np.float32)
+        threads = threads_for((len(item) + users) * dimension**2)
         back = aligned((0, width), np.float32)
         if shared.any():
             eigenvalues, turn = np.linalg.eigh(shared)
@@ -71,15 +73,20 @@ def solve_users(
         room = aligned((threads, width * (3 * width + TILE + 2)), np.float32)
         counter = np.zeros(1, dtype=np.int64)
         kept = np.maximum(eigenvalues, 0.0)
-        _solve_quickly(start, item, label, small, ridge, kept, back, room, counter, vectors, failed)
+        known = (start, item, label, small, ridge, kept, back)
+        side_by_side(lambda own: _solve_quickly(*known, own, counter, vectors, failed), room)
     left = np.flatnonzero(failed)
     if len(left):
         vectors[left] = 0.0
-        _solve_exactly(left, start, item, label, items, ridge, shared, vectors)
+        side_by_side(
+            lambda some: _solve_exactly(some, start, item, label, items, ridge, shared, vectors),
+            np.array_split(left, threads_for(len(left) * dimension**3)),
+        )
+        vectors[left[~np.isfinite(vectors[left]).all(axis=1)]] = 0.0
     return vectors
 
 
-@njit(parallel=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
 def _solve_quickly(
     start: Integers,
     item: Integers,
@@ -95,45 +102,45 @@ def _solve_quickly(
 ) -> None:
     """Solve in float32, with whole vectors of ``items`` [items, width]; say where it failed.
 
-    Solutions are multiplied by ``back`` [d, width], unless it is empty.
+    Threads share the ``counter``, each has ``room`` of its own. Solutions are multiplied by ``back``
+    [d, width], unless it is empty.
     """
     users, dimension = vectors.shape
     least = eigenvalues.min()
-    for thread in prange(len(room)):
-        answer = np.zeros((1, items.shape[1]), dtype=np.float32)
-        turned = np.zeros((1, items.shape[1]), dtype=np.float32)
-        while True:
-            block = take_next(counter) * _AT_ONCE
-            if block >= users:
-                break
-            for user in range(block, min(block + _AT_ONCE, users)):
-                first, stop = start[user], start[user + 1]
-                row = first
-                while row < stop and label[row] == 0.0:
-                    row += 1
-                if row == stop:  # nothing to explain
-                    failed[user] = False
-                    continue
-                smallest = ridge[user] + least
-                order = -(-(stop - first) // _LANES) * _LANES
-                rows = (item, label, items, first, stop)
-                good = False
-                if smallest > 0.0 and order < items.shape[1]:
-                    good = _solve_dual(*rows, ridge[user], eigenvalues, order, room[thread], answer)
-                if not good and (smallest > 0.0 or stop - first >= dimension):
-                    good = _solve_primal(*rows, ridge[user], eigenvalues, room[thread], answer)
-                size = np.float32(0.0)
-                for k in range(dimension):
-                    size += abs(answer[0, k])
-                failed[user] = not (good and size > _SMALL and size < _LARGE)
-                # User by user and not as one product of matrices, the last digit of which may depend on
-                # where a user is, and so on who else is there.
-                turned[:] = 0.0
-                for k in range(len(back)):
-                    add_row(turned, 0, back, k, answer[0, k])
-                found = turned if len(back) else answer
-                for k in range(dimension):
-                    vectors[user, k] = found[0, k]
+    answer = np.zeros((1, items.shape[1]), dtype=np.float32)
+    turned = np.zeros((1, items.shape[1]), dtype=np.float32)
+    while True:
+        block = take_next(counter) * _AT_ONCE
+        if block >= users:
+            break
+        for user in range(block, min(block + _AT_ONCE, users)):
+            first, stop = start[user], start[user + 1]
+            row = first
+            while row < stop and label[row] == 0.0:
+                row += 1
+            if row == stop:  # nothing to explain
+                failed[user] = False
+                continue
+            smallest = ridge[user] + least
+            order = -(-(stop - first) // _LANES) * _LANES
+            rows = (item, label, items, first, stop)
+            good = False
+            if smallest > 0.0 and order < items.shape[1]:
+                good = _solve_dual(*rows, ridge[user], eigenvalues, order, room, answer)
+            if not good and (smallest > 0.0 or stop - first >= dimension):
+                good = _solve_primal(*rows, ridge[user], eigenvalues, room, answer)
+            size = np.float32(0.0)
+            for k in range(dimension):
+                size += abs(answer[0, k])
+            failed[user] = not (good and size > _SMALL and size < _LARGE)
+            # User by user and not as one product of matrices, the last digit of which may depend on
+            # where a user is, and so on who else is there.
+            turned[:] = 0.0
+            for k in range(len(back)):
+                add_row(turned, 0, back, k, answer[0, k])
+            found = turned if len(back) else answer
+            for k in range(dimension):
+                vectors[user, k] = found[0, k]
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
@@ -260,7 +267,7 @@ def _solve(A: Singles, b: Singles) -> float:
     return float(worst)
 
 
-@njit(parallel=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
 def _solve_exactly(
     users: Integers,
     start: Integers,
@@ -273,8 +280,7 @@ def _solve_exactly(
 ) -> None:
     """Solve for these users, in float64."""
     dimension = items.shape[1]
-    for place in prange(len(users)):
-        user = users[place]
+    for user in users:
         A, v = shared.copy(), vectors[user]
         for p in range(dimension):
             A[p, p] += ridge[user]

@@ -18,11 +18,14 @@ towards zero (``truncate``) makes no number larger, so no bound is passed.
 """
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from numba import get_num_threads
 from numpy.typing import NDArray
 
 from apportion.privacy.checks import number
@@ -119,11 +122,19 @@ def short_rows(
     limit = (bound - unit * math.sqrt(rows.shape[1]) / 2) * (1 - MARGIN)
     change = _stretched if stretch else _clipped
     short = np.empty(rows.shape, dtype=np.int16)
-    for first in range(0, len(rows), _BLOCK):
+
+    def shorten(first: int) -> None:
         block = np.asarray(rows[first : first + _BLOCK], dtype=np.float64)
         if not np.isfinite(block).all():
             raise ReleaseError("the rows hold NaN or infinity: these have no bound")
         short[first : first + _BLOCK] = np.rint(change(block, limit) / unit)
+
+    firsts = range(0, len(rows), _BLOCK)
+    if len(firsts) < 2:
+        deque(map(shorten, firsts))
+    else:
+        with ThreadPoolExecutor(get_num_threads()) as pool:
+            deque(pool.map(shorten, firsts))
     return short, unit
 
 

@@ -139,7 +139,9 @@ def _width(variance: float) -> int:
 def draw(out: NDArray[np.int64], scales: Scales, source: Source) -> None:
     """Fill ``out`` [rows, columns], given a source of random words."""
     flat, table = out.reshape(-1), blocks()
-    at, supply = 0, np.empty(min(_AT_ONCE, 4 * len(flat) + 16), dtype=np.uint64)
+    # Two words for each number, and some for those that are not kept.
+    supply = np.empty(min(_AT_ONCE, 2 * len(flat) + 2 * (len(flat) // 16) + 16), dtype=np.uint64)
+    at = 0
     used = len(supply)
     while True:
         at, used, state, size, block, digits, scale = _fill(

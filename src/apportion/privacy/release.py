@@ -320,6 +320,11 @@ class OpenRelease:
         self.records = tuple(records)
 
     @property
+    def witnessed(self) -> bool:
+        """Whether every block is written down before its noise is drawn: large ones take less time."""
+        return self._witness is not None
+
+    @property
     def grids(self) -> tuple[float, ...]:
         """Of what the sums of every part must be multiples; zero: of nothing, there is no noise."""
         return tuple(record.grid for record in self.records)

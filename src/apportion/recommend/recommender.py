@@ -66,10 +66,7 @@ class UserStep:
         count = np.diff(start).astype(np.float64)
         ridge = self.regularization * np.maximum(count, 1.0) ** self.exponent
         shared = self.unobserved_weight * (items.T @ items)
-        vectors = CpuEngine().solve_users(start, item, labels, items, ridge, shared)
-        # Numbers beyond all bounds must not stop a training: that it stopped would be a release.
-        vectors[~np.isfinite(vectors).all(axis=1)] = 0.0
-        return vectors
+        return CpuEngine().solve_users(start, item, labels, items, ridge, shared)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """Ridge regression per task from noisy sufficient statistics (Algorithm 1)."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
@@ -15,6 +15,7 @@ from apportion.allocation import AdaptiveWeights, Allocation
 from apportion.data import TaskData
 from apportion.engine import CpuEngine, Engine, TaskRows
 from apportion.engine.spectral import solve_filtered, solve_positive
+from apportion.engine.threads import one_thread_each
 from apportion.privacy import (
     Curator,
     Part,
@@ -41,9 +42,10 @@ from apportion.tasks.shrunk import Released, Shrinkage
 
 Array = NDArray[np.float64]
 
-# Statistics are summed, released and solved this many bytes at a time, so that memory stays small
-# with any number of tasks.
+# Statistics are summed, released and solved this many bytes at a time, so that memory stays small with any
+# number of tasks: by all threads together, or by each for itself.
 _BLOCK_BYTES = 64 * 2**20
+_OWN_BYTES = 16 * 2**20
 # What the second moment and the sums of weights each cost, of the budget that is left for training.
 _SHARED_SHARE = 0.05
 # The part of ``gram_share`` that a pilot spends on A, to learn how much of the rest A is worth.
@@ -215,8 +217,11 @@ class MultiTaskRidge(MultiTaskLinear):
             opened = open_statistics(curator, name, weights, rows, G, L, mu, share)
             gram = np.empty((rows.tasks, packed_width(rows.dimension)))
             moment = np.empty((rows.tasks, rows.dimension))
-            for block, A, b in feed_statistics(rows, opened, CpuEngine()):
-                gram[block], moment[block] = A / G**2, b / (G * L)
+
+            def keep(tasks: slice, A: Array, b: Array) -> None:
+                gram[tasks], moment[tasks] = A / G**2, b / (G * L)
+
+            feed_statistics(rows, opened, CpuEngine(), keep)
             of_gram, of_moment = (each.noise_scale / each.sensitivity for each in opened.records)
             return Released(
                 gram, moment, mass, second_moment / G**2, of_gram, of_moment, mass_noise
@@ -266,25 +271,50 @@ def open_statistics(
 
 
 def feed_statistics(
-    rows: TaskRows, release: OpenRelease, engine: Engine
-) -> Iterator[tuple[slice, NDArray[np.float64], NDArray[np.float64]]]:
-    """Sum and release A (packed) and b, some tasks at a time."""
-    block = max(1, _BLOCK_BYTES // (8 * rows.dimension * (rows.dimension + 1)))
-    if block > TILE:
-        block -= block % TILE  # noise is drawn for so many tasks at a time
+    rows: TaskRows,
+    release: OpenRelease,
+    engine: Engine,
+    use: Callable[[slice, NDArray[np.float64], NDArray[np.float64]], None],
+) -> None:
+    """Sum and release A (packed) and b, some tasks at a time, and hand them on, from any thread."""
     of_A, of_b = release.grids
     grids = (of_A, of_b) if of_A else None
-    # A tile is drawn by one thread, so a single one needs no others.
-    with ThreadPoolExecutor(get_num_threads()) if rows.tasks > TILE else nullcontext() as pool:
-        release.run = map if pool is None else pool.map
-        try:
-            for first in range(0, rows.tasks, block):
-                stop = min(first + block, rows.tasks)
-                A, b = release.feed(first, *engine.statistics(rows, first, stop, grids))
-                yield slice(first, stop), A, b
-        finally:
-            release.run = map
+
+    def feed(first: int, block: int) -> None:
+        stop = min(first + block, rows.tasks)
+        A, b = release.feed(first, *engine.statistics(rows, first, stop, grids))
+        use(slice(first, stop), A, b)
+
+    block = max(TILE, _tasks_in(_OWN_BYTES, rows.dimension))
+    if _can_be_shared_out(rows, block) and not release.witnessed:
+        # Each thread sums, draws and solves for itself: nobody waits, and all stays in its cache.
+        one_thread_each(lambda first: feed(first, block), range(0, rows.tasks, block))
+    else:
+        block = _tasks_in(_BLOCK_BYTES, rows.dimension)
+        # A tile is drawn by one thread, so a single one needs no others.
+        with ThreadPoolExecutor(get_num_threads()) if rows.tasks > TILE else nullcontext() as pool:
+            release.run = map if pool is None else pool.map
+            try:
+                for first in range(0, rows.tasks, block):
+                    feed(first, block)
+            finally:
+                release.run = map
     assert release.complete
+
+
+def _tasks_in(size: int, dimension: int) -> int:
+    """Tasks whose sums, raw and noisy, take so many bytes: whole tiles, if there are any."""
+    tasks = max(1, size // (8 * dimension * (dimension + 1)))
+    return tasks - tasks % TILE if tasks > TILE else tasks  # a tile's noise is drawn at once
+
+
+def _can_be_shared_out(rows: TaskRows, block: int) -> bool:
+    """Whether so many tasks at a time keep all threads busy to the end."""
+    edges = rows.start[np.minimum(np.arange(0, rows.tasks + block, block), rows.tasks)]
+    threads = get_num_threads()
+    largest = int(np.diff(edges).max(initial=0))
+    enough = threads > 1 and 4 * threads <= len(edges) - 1
+    return bool(enough and 4 * threads * largest <= int(rows.start[-1]))
 
 
 def solve_statistics(
@@ -295,11 +325,14 @@ def solve_statistics(
     noise_radius = release.records[0].noise_scale * math.sqrt(2 * d)
     shared = None if penalty.shared is None else pack(penalty.shared[None])[0]
     coef = np.empty((rows.tasks, d))
-    for block, A, b in feed_statistics(rows, release, engine):
-        alpha = penalty.ridge[block]
-        common = () if shared is None else (penalty.scale[block], shared)
+
+    def solve(tasks: slice, A: Array, b: Array) -> None:
+        alpha = penalty.ridge[tasks]
+        common = () if shared is None else (penalty.scale[tasks], shared)
         if noise_radius == 0 and alpha.min() > 0:
-            coef[block] = solve_positive(A, b, alpha, *common)
+            coef[tasks] = solve_positive(A, b, alpha, *common)
         else:
-            coef[block] = solve_filtered(A, b, alpha, noise_ridge * noise_radius, *common)
+            coef[tasks] = solve_filtered(A, b, alpha, noise_ridge * noise_radius, *common)
+
+    feed_statistics(rows, release, engine, solve)
     return coef
