@@ -187,8 +187,7 @@ class Engine(ABC):
 
         The sum is over the user's rows ``start[j]:start[j + 1]`` of ``item`` and ``label``; u are rows
         of ``items`` [items, d]. ``ridge`` is one number per user, ``shared`` [d, d] is common to all.
-        Where nothing determines a direction it is left out. A vector beyond all numbers becomes zero: it
-        must not stop a training, because that it stopped would be a release.
+        Where nothing determines a direction it is left out.
         """
 
     @abstractmethod

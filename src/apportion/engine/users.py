@@ -82,7 +82,6 @@ def solve_users(
             lambda some: _solve_exactly(some, start, item, label, items, ridge, shared, vectors),
             np.array_split(left, threads_for(len(left) * dimension**3)),
         )
-        vectors[left[~np.isfinite(vectors[left]).all(axis=1)]] = 0.0
     return vectors
 
 

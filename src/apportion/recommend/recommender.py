@@ -66,7 +66,13 @@ class UserStep:
         count = np.diff(start).astype(np.float64)
         ridge = self.regularization * np.maximum(count, 1.0) ** self.exponent
         shared = self.unobserved_weight * (items.T @ items)
-        return CpuEngine().solve_users(start, item, labels, items, ridge, shared)
+        vectors = CpuEngine().solve_users(start, item, labels, items, ridge, shared)
+        with np.errstate(over="ignore", invalid="ignore"):
+            fine = np.isfinite(vectors.sum())  # in one pass: usually all are
+        if not fine:
+            # Numbers beyond all bounds must not stop a training: that it stopped would be a release.
+            vectors[~np.isfinite(vectors).all(axis=1)] = 0.0
+        return vectors
 
 
 @dataclass(frozen=True, eq=False)
