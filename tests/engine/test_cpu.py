@@ -7,6 +7,7 @@ from apportion.engine import CpuEngine, TaskRows, UserRows
 from apportion.privacy import unpack
 from apportion.privacy.bounds import row_norms
 from apportion.tasks.losses import logistic
+from tests.threads import this_many_threads
 
 RNG = np.random.default_rng(0)
 TASKS, ROWS, D = 9, 300, 4
@@ -84,8 +85,30 @@ def test_user_clipped_gradient() -> None:
 
 def test_a_user_s_rows_stay_together_even_across_threads() -> None:
     rows = UserRows.sort(FEATURES, FEATURE_ROW, LABEL, WEIGHT, np.zeros(ROWS, int), TASK, TASKS)
-    found = CpuEngine().user_clipped_gradient(rows, NORMS, COEF, LOSS.compiled, 1e-3, 0.0)
+    with this_many_threads(3):
+        found = CpuEngine().user_clipped_gradient(rows, NORMS, COEF, LOSS.compiled, 1e-3, 0.0)
     assert np.linalg.norm(found) <= 1e-3 * (1 + 1e-12)
+
+
+def test_gradients_and_the_best_are_the_same_from_any_number_of_threads() -> None:
+    grid, rng = 2.0**-20, np.random.default_rng(5)
+    by_user = UserRows.sort(FEATURES, FEATURE_ROW, LABEL, WEIGHT, USER, TASK, TASKS)
+    scores = rng.normal(size=(7, 40)).astype(np.float32)
+    start, skip = np.arange(8) * 3, rng.integers(0, 40, 21)
+
+    def found() -> list[np.ndarray]:
+        engine, settings = CpuEngine(), (NORMS, COEF, LOSS.compiled, 0.3, grid)
+        return [
+            engine.row_clipped_gradient(SORTED, *settings),
+            engine.user_clipped_gradient(by_user, *settings),
+            *engine.top(scores, 5, start, skip),
+        ]
+
+    usual = found()
+    for threads in (2, 5):
+        with this_many_threads(threads):
+            for one, expected in zip(found(), usual, strict=True):
+                np.testing.assert_array_equal(one, expected)
 
 
 @pytest.mark.parametrize("grid", [2.0**-10, 2.0**-30])

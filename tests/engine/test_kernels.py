@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 
@@ -12,17 +12,16 @@ from apportion.engine import CpuEngine, TaskRows, sums
 from apportion.engine.gram import add_upper, aligned, cholesky, padded, substitute
 from apportion.privacy import UserBound, short_rows, unpack
 from apportion.privacy.bounds import ROUNDING
+from tests.threads import this_many_threads
 
 SIZES = [1, 3, 16, 17, 32, 64, 100, 128]
 ITEMS = 300
 
 
-@pytest.fixture(params=[1, 2])
+@pytest.fixture(params=[1, 3])
 def threads(request: pytest.FixtureRequest) -> Iterator[int]:
-    before = numba.get_num_threads()
-    numba.set_num_threads(min(request.param, before))
-    yield request.param
-    numba.set_num_threads(before)
+    with this_many_threads(request.param):
+        yield request.param
 
 
 def reference(
@@ -274,20 +273,35 @@ def test_sums_do_not_depend_on_threads_pieces_or_order(
         rows,
         **{name: getattr(rows, name)[mixed] for name in ("feature_row", "label", "weight", "user")},
     )
-    before = numba.get_num_threads()
-    for threads in (1, before):
-        numba.set_num_threads(threads)
-        try:
-            for these in (rows, shuffled):
-                parts = [CpuEngine().statistics(these, i, i + 1, GRIDS) for i in range(rows.tasks)]
-                for found in (
-                    (*CpuEngine().statistics(these, 0, rows.tasks, GRIDS), *moments_of(these)),
-                    (*map(np.concatenate, zip(*parts, strict=True)), *moments_of(these)),
-                ):
-                    for one, another in zip(found, expected, strict=True):
-                        np.testing.assert_array_equal(one, another)
-        finally:
-            numba.set_num_threads(before)
+    for threads, these in product((1, 3), (rows, shuffled)):
+        with this_many_threads(threads):
+            parts = [CpuEngine().statistics(these, i, i + 1, GRIDS) for i in range(rows.tasks)]
+            for found in (
+                (*CpuEngine().statistics(these, 0, rows.tasks, GRIDS), *moments_of(these)),
+                (*map(np.concatenate, zip(*parts, strict=True)), *moments_of(these)),
+            ):
+                for one, another in zip(found, expected, strict=True):
+                    np.testing.assert_array_equal(one, another)
+
+
+@pytest.mark.parametrize("labels", [1.0, -1.0])
+def test_sums_of_labels_at_the_bound_do_not_overflow(labels: float) -> None:
+    # One user's part alone may be 2^26 units: 32 bits do not hold the sum of a hundred.
+    users, d = 100, 3
+    features, unit = short_rows(np.tile([1.0, 0.0, 0.0], (users, 1)), 1.0)
+    everybody, ones = np.arange(users), np.ones(users)
+    start = np.array([0, users])
+    rows = TaskRows(features, everybody, labels * ones, ones, everybody, start, unit=unit)
+    grid = UserBound(1.0, "all at their bound").grid(0.1)
+    (one,), (other,) = (
+        CpuEngine().moments(rows, grid),
+        CpuEngine().statistics(rows, 0, 1, (grid, grid))[1],
+    )
+    largest = labels * features[0, 0] * unit * users
+    assert one[0] == pytest.approx(largest, rel=1e-6)
+    assert other[0] == pytest.approx(largest, rel=2e-3)  # of a weight that is a little less
+    assert not one[1:].any()
+    assert d == len(one)
 
 
 def moments_of(rows: TaskRows) -> tuple[np.ndarray]:

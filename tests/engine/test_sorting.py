@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apportion.engine import TaskRows, UserRows, threads
-from apportion.engine.sorting import Integers, counting_sort, group
-from apportion.engine.threads import row_blocks, side_by_side
+from apportion.engine.sorting import Integers, counting_sort, group, number_rows
+from apportion.engine.threads import extremes, row_blocks, side_by_side
 
 
 @pytest.fixture(params=[1, 2, 3])
@@ -43,6 +43,21 @@ def test_columns_go_with_their_keys(blocks: int) -> None:
     _, others, nothing = group(key, 7, other, None)
     np.testing.assert_array_equal(others, other[order])
     assert nothing is None
+    _, others, values = group(key, 7, other.astype(np.int64), value)
+    np.testing.assert_array_equal(others, other[order])
+    np.testing.assert_array_equal(values, value[order])
+
+
+def test_rows_are_numbered_by_their_groups(blocks: int) -> None:
+    start = np.array([0, 0, 3, 3, 4, 9, 9])
+    assert number_rows(start).tolist() == [1, 1, 1, 3, 4, 4, 4, 4, 4]
+    assert number_rows(np.zeros(1, dtype=int)).tolist() == []
+
+
+@pytest.mark.parametrize("values", [[3, -7, 2**62, 5], [0.5, -0.25, 3.0, 0.0]])
+def test_extremes(blocks: int, values: list[float]) -> None:
+    assert extremes(np.array(values)) == (min(values), max(values))
+    assert all(np.isnan(extremes(np.array([*values, np.nan]))))
 
 
 def test_no_rows_and_every_second_row() -> None:

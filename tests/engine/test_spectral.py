@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numba import get_num_threads, set_num_threads
 from threadpoolctl import threadpool_limits
 
 from apportion.engine import spectral
 from apportion.engine.lanes import LANES
 from apportion.engine.spectral import solve_filtered, solve_positive
 from apportion.privacy import pack
+from tests.threads import this_many_threads
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -148,15 +148,11 @@ class TestFiltered:
         A[20:40] = np.round(A[20:40] / 5)
         packed = pack(A)
         whole = solve_filtered(packed, b, alpha, 1.0)
-        before = get_num_threads()
-        set_num_threads(min(threads, before))
-        try:
+        with this_many_threads(threads):
             parts = [
                 solve_filtered(packed[first:stop], b[first:stop], alpha[first:stop], 1.0)
                 for first, stop in pairwise(sorted({0, 70, *cuts}))
             ]
-        finally:
-            set_num_threads(before)
         np.testing.assert_array_equal(np.concatenate(parts), whole)
 
     def test_what_was_small_once_stays_small(self) -> None:

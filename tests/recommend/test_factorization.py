@@ -4,7 +4,6 @@ import math
 from typing import Any
 from unittest import mock
 
-import numba
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
@@ -12,6 +11,7 @@ from scipy.sparse import csr_matrix
 import apportion as ap
 from apportion.recommend import MatrixFactorization, UserStep
 from apportion.recommend.factorization import _labels
+from tests.threads import this_many_threads
 
 INF = math.inf
 
@@ -526,14 +526,10 @@ class TestReproducible:
             )
 
     def test_the_number_of_threads_does_not_matter(self, ratings: ap.Interactions) -> None:
-        before = numba.get_num_threads()
         models = []
-        for threads in (1, before):
-            numba.set_num_threads(threads)
-            try:
+        for threads in (1, 3):
+            with this_many_threads(threads):
                 models.append(MatrixFactorization(3, 2, epsilon=5.0, noise_seed=4).fit(ratings))
-            finally:
-                numba.set_num_threads(before)
         np.testing.assert_array_equal(models[0].items, models[1].items)
         np.testing.assert_array_equal(models[0].released.intercepts, models[1].released.intercepts)
 

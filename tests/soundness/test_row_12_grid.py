@@ -7,7 +7,6 @@ that ``harness.compare`` sees; here it is asked of every estimator, and faults o
 from collections.abc import Callable
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 
@@ -34,6 +33,7 @@ from tests.soundness.harness import (
     ridge,
     worst_users,
 )
+from tests.threads import this_many_threads
 
 UNIFORM = ap.UniformWeights()
 ADAPTIVE = ap.AdaptiveWeights(0.5, counts=ap.PrivateCounts(cap=2))
@@ -107,12 +107,8 @@ def in_order(name: str, forwards: bool) -> Data:
 @pytest.mark.parametrize("name", FITS)
 def test_sums_depend_neither_on_threads_nor_on_the_order_of_rows(name: str) -> None:
     expected = raw_units(FITS[name], in_order(name, forwards=True))
-    threads = numba.get_num_threads()
-    numba.set_num_threads(1)
-    try:
+    with this_many_threads(3):
         other = raw_units(FITS[name], in_order(name, forwards=False))
-    finally:
-        numba.set_num_threads(threads)
     for release, blocks in expected.items():
         for at, block in blocks.items():
             np.testing.assert_array_equal(other[release][at], block)

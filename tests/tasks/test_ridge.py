@@ -2,12 +2,12 @@
 
 import copy
 import math
+import threading
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from numba import get_num_threads, set_num_threads
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
@@ -17,7 +17,9 @@ from apportion.engine.spectral import solve_filtered, solve_positive
 from apportion.privacy import (
     Curator,
     NoiseSource,
+    Part,
     PrivacyTarget,
+    UserBound,
     UserWeights,
     pack,
     short_rows,
@@ -28,6 +30,7 @@ from apportion.studies.metrics import rmse, rmse_by_size
 from apportion.tasks import ridge as ridge_module
 from apportion.tasks.penalty import Penalty
 from apportion.tasks.ridge import open_statistics, solve_statistics
+from tests.threads import this_many_threads
 
 STATISTICS: list[Any] = ["per-task", "shared", "shrunk"]
 DATA = ap.simulate_tasks(users=3000, tasks=30, tasks_per_user=6, label_noise=0.1)
@@ -235,25 +238,25 @@ class TestSolve:
 class TestBlocks:
     """Summed, released and solved block by block."""
 
-    def parts(self, epsilon: float) -> tuple[TaskRows, OpenRelease, Penalty]:
+    def parts(self, epsilon: float, tasks: int = 300) -> tuple[TaskRows, OpenRelease, Penalty]:
         rng = np.random.default_rng(0)
         features: Any = rng.normal(size=(400, 6)) / 3
         unit = 1.0
         if epsilon < math.inf:
             features, unit = short_rows(features, 1.0)
         user, task = np.unique(
-            np.stack([np.repeat(np.arange(400), 3), rng.integers(0, 300, 1200)]), axis=1
+            np.stack([np.repeat(np.arange(400), 3), rng.integers(0, tasks, 1200)]), axis=1
         )
         labels = rng.normal(size=len(user))
         weights = UserWeights.normalised(user, task, np.ones(len(user)))
         if epsilon == math.inf:
             weights = UserWeights.unbounded(user, task)
-        rows = TaskRows.sort(features, user, labels, weights.values, user, task, 300)
+        rows = TaskRows.sort(features, user, labels, weights.values, user, task, tasks)
         rows = replace(rows, unit=unit)
         curator = Curator(PrivacyTarget(epsilon, 1e-5), NoiseSource.from_seed(3))
         mu = curator.ledger.affordable_mu()
         release = open_statistics(curator, "statistics", weights, rows, 1.0, 1.0, mu, 0.5)
-        penalty = Penalty(np.full(300, 0.5), np.linspace(0, 1, 300), np.eye(6) + 0.3)
+        penalty = Penalty(np.full(tasks, 0.5), np.linspace(0, 1, tasks), np.eye(6) + 0.3)
         return rows, release, penalty
 
     @pytest.mark.parametrize("epsilon", [1.0, 20.0, math.inf])
@@ -284,12 +287,52 @@ class TestBlocks:
         for tasks in (1, 7, 64, 100, 200):
             monkeypatch.setattr(ridge_module, "_BLOCK_BYTES", 8 * 6 * 7 * tasks)
             np.testing.assert_array_equal(solve(), whole)
-        before = get_num_threads()
-        set_num_threads(1)
-        try:
-            np.testing.assert_array_equal(solve(), whole)
-        finally:
-            set_num_threads(before)
+        for threads in (1, 2, 5):
+            with this_many_threads(threads):
+                np.testing.assert_array_equal(solve(), whole)
+
+    @pytest.mark.parametrize("threads", [1, 2])
+    def test_each_thread_for_itself(self, monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
+        def solve() -> tuple[Any, set[int]]:
+            rows, release, penalty = self.parts(1.0, tasks=64 * 16)
+            fed = set()
+
+            def feed(self: OpenRelease, *given: Any) -> Any:
+                fed.add(threading.get_ident())
+                return usual(self, *given)
+
+            usual = OpenRelease.feed
+            with monkeypatch.context() as patch, this_many_threads(threads):
+                patch.setattr(OpenRelease, "feed", feed)
+                return solve_statistics(rows, release, penalty, 0.7, CpuEngine()), fed
+
+        whole, alone = solve()
+        assert alone == {threading.get_ident()}  # few bytes: not worth it
+        monkeypatch.setattr(ridge_module, "_OWN_BYTES", 1)
+        parts, those = solve()
+        np.testing.assert_array_equal(parts, whole)
+        assert (threading.get_ident() in those) == (threads == 1)
+
+    def test_a_large_task_or_a_witness_is_for_all_threads(self) -> None:
+        shared_out = ridge_module._can_be_shared_out
+        rows, release, _ = self.parts(1.0, tasks=64 * 16)
+        with this_many_threads(2):
+            assert shared_out(rows, 64)
+            assert not shared_out(rows, 64 * 4)  # too few blocks
+            most = replace(rows, start=np.append(0, np.full(rows.tasks, rows.start[-1])))
+            assert not shared_out(most, 64)
+        with this_many_threads(1):
+            assert not shared_out(rows, 64)
+        assert not release.witnessed
+        curator = Curator(PrivacyTarget(1.0, 1e-5), witness=lambda *_: None)
+        assert curator.open("sums", [Part("A", "sums", UserBound(1.0, "one"))], 3, 0.1).witnessed
+
+    def test_an_error_in_a_thread_comes_through(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        rows, release, penalty = self.parts(1.0, tasks=64 * 16)
+        monkeypatch.setattr(ridge_module, "_OWN_BYTES", 1)
+        release.feed(700, *CpuEngine().statistics(rows, 700, 701, release.grids))
+        with this_many_threads(2), pytest.raises(ap.ReleaseError, match="fed twice"):
+            solve_statistics(rows, release, penalty, 0.7, CpuEngine())
 
 
 class TestStatistics:

@@ -1,0 +1,19 @@
+"""So many threads, however few cores there are, and however little there is to do."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest import mock
+
+from apportion.engine import threads
+from apportion.tasks import ridge
+
+
+@contextmanager
+def this_many_threads(count: int) -> Iterator[None]:
+    """Share everything out among so many threads."""
+    with (
+        mock.patch.object(threads, "get_num_threads", return_value=count),
+        mock.patch.object(ridge, "get_num_threads", return_value=count),
+        mock.patch.multiple(threads, _OPERATIONS=1, _ROWS=1),
+    ):
+        yield
