@@ -38,7 +38,7 @@ KERNEL_LIBRARIES = {"numpy", "scipy", "cryptography", "numba", "dp_accounting", 
 STANDARD = {
     "math", "json", "hashlib", "secrets", "collections", "dataclasses", "typing", "functools", "numbers",
     "decimal", "contextlib", "datetime", "pathlib", "sqlite3", "warnings", "types", "os", "stat", "fcntl",
-    "concurrent", "sys",
+    "concurrent", "threading", "sys",
 }  # fmt: skip
 
 

@@ -8,6 +8,8 @@ import pytest
 import apportion as ap
 from apportion.audit.observer import observed
 from apportion.privacy import Curator, OpenRelease
+from apportion.tasks import ridge
+from tests.threads import this_many_threads
 
 DATA = ap.simulate_tasks(users=20, tasks=3, tasks_per_user=2)
 
@@ -80,3 +82,12 @@ def test_another_thread_is_neither_seen_nor_changed() -> None:
 def test_one_at_a_time() -> None:
     with observed(), pytest.raises(ap.ReleaseError, match="one training"), observed():
         pass
+
+
+def test_what_is_observed_stays_in_its_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Nothing is seen of what other threads feed, and large trainings have these.
+    monkeypatch.setattr(ridge, "_OWN_BYTES", 64 * 8 * DATA.dimension * (DATA.dimension + 1))
+    many = ap.simulate_tasks(users=2000, tasks=640, tasks_per_user=3)
+    with this_many_threads(2), observed() as seen:
+        ap.MultiTaskRidge(statistics="per-task").fit(many)
+    assert seen.rows("statistics.b").shape == (640, many.dimension)

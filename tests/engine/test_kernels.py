@@ -284,6 +284,22 @@ def test_sums_do_not_depend_on_threads_pieces_or_order(
                     np.testing.assert_array_equal(one, another)
 
 
+@pytest.mark.parametrize("d", [1, 16, 17, 100])
+def test_prepared_rows_have_the_same_sums_and_are_not_copied_again(
+    d: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, _ = short_examples(d)
+    rows = replace(rows, feature_row=rows.feature_row.astype(np.int64))
+    ready = CpuEngine().prepare(rows)
+    assert ready.dimension == d
+    expected = (*CpuEngine().statistics(rows, 0, rows.tasks, GRIDS), *moments_of(rows))
+    monkeypatch.delattr(np, "pad")
+    found = (*CpuEngine().statistics(ready, 0, rows.tasks, GRIDS), *moments_of(ready))
+    for one, another in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, another)
+    assert CpuEngine().prepare(ready).feature_row is ready.feature_row
+
+
 @pytest.mark.parametrize("labels", [1.0, -1.0])
 def test_sums_of_labels_at_the_bound_do_not_overflow(labels: float) -> None:
     # One user's part alone may be 2^26 units: 32 bits do not hold the sum of a hundred.

@@ -4,6 +4,7 @@ import decimal
 import math
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import chain, islice, repeat
 from typing import Any
 
 import mpmath
@@ -33,7 +34,7 @@ def source(seed: int) -> Source:
 
 def numbers(count: int, variance: float, seed: int = 0) -> Numbers:
     out = np.empty((count, 1), dtype=np.int64)
-    draw(out, Scales.of(np.array([variance])), source(seed))
+    draw(out, Scales.of(np.array([variance])), source(seed), source(99))
     return out[:, 0]
 
 
@@ -110,7 +111,7 @@ def test_it_agrees_with_opendp(scale: float) -> None:
 def test_columns_have_their_own_variances() -> None:
     out = np.empty((4000, 5), dtype=np.int64)
     variances = np.array([1e8, 50.0, 1e8, 50.0, 2.0**90])
-    draw(out, Scales.of(variances), source(3))
+    draw(out, Scales.of(variances), source(3), source(99))
     ratio = (out.astype(np.float64) ** 2).sum(axis=0) / variances
     assert (ratio < stats.chi2.isf(BY_CHANCE, 4000)).all()
     assert (ratio > stats.chi2.ppf(BY_CHANCE, 4000)).all()
@@ -139,7 +140,7 @@ def test_within_a_block_numbers_have_the_exact_probabilities(block: int) -> None
     out = np.empty((20_000, 1), dtype=np.int64)
     scales = Scales.of(np.array([variance]))
     assert (scales.block[0], scales.shift[0]) == (16, 0)
-    draw(out, scales, forced(block, seed=4))
+    draw(out, scales, forced(block, seed=4), source(99))
     inside = np.arange(16 * block, 16 * (block + 1))
     signed = np.unique(np.concatenate([inside, -inside]))
     assert np.isin(out, signed).all()
@@ -155,19 +156,16 @@ def test_numbers_of_thirty_deviations_come_if_their_words_do() -> None:
         settling = [0] * 9 + [last]
         # A number of block 960 whose u begins with zeros; then the number 5, of block 0, kept at once.
         supply = [960, 0, 0, 5 << 60]
-        draw(out, scales, scripted(supply, settling))
+        draw(out, scales, scripted(supply), scripted(settling))
         assert out[0, 0] == number
 
 
-def scripted(supply: list[int], settling: list[int]) -> Source:
-    """These words, and then zeros; what is asked for singly comes from another list."""
-    left = iter(settling)
+def scripted(supply: list[int]) -> Source:
+    """These words, and then zeros."""
+    left = chain(supply, repeat(0))
 
     def fill(words: Words) -> None:
-        if len(words) == 1:
-            words[0] = next(left)
-        else:
-            words[:] = supply + [0] * (len(words) - len(supply))
+        words[:] = list(islice(left, len(words)))
 
     return fill
 
@@ -184,7 +182,8 @@ def test_a_word_chooses_the_block_that_the_table_says() -> None:
         cut, other = int(table.cut[column]), int(table.other[column])
         for rest, block in [(cut - 1, column), (cut, other)]:
             # All that is above these 40 bits has no say.
-            draw(out, scales, scripted([(2**24 - 1) << 40 | rest << 10 | column, 0], []))
+            first = (2**24 - 1) << 40 | rest << 10 | column
+            draw(out, scales, scripted([first, 0]), source(99))
             assert out[0, 0] == 16 * block
 
 
@@ -266,7 +265,7 @@ def test_settling_is_exact_to_the_last_word(variance: float, words: int) -> None
             following = [rest >> 64 * (words - 1 - at) & (2**64 - 1) for at in range(words)] + [
                 2**63
             ] * 2
-            settled = discrete._settle(number, block, variance, known, 31, scripted([], following))
+            settled = discrete._settle(number, block, variance, known, 31, scripted(following))
             assert settled == kept
 
 
@@ -290,15 +289,15 @@ def test_settling_decides_as_floating_point_does(
 ) -> None:
     def drawn(doubt: float) -> tuple[Numbers, int]:
         monkeypatch.setattr(discrete, "_DOUBT", doubt)
-        supply, settling, settled = source(7), source(8), 0
+        settling, settled = source(8), 0
 
-        def fill(words: Words) -> None:
+        def settle(words: Words) -> None:
             nonlocal settled
-            settled += len(words) == 1
-            (settling if len(words) == 1 else supply)(words)
+            settled += 1
+            settling(words)
 
         out = np.empty((1500, 2), dtype=np.int64)
-        draw(out, Scales.of(np.array([variance, 40.0])), fill)
+        draw(out, Scales.of(np.array([variance, 40.0])), source(7), settle)
         return out, settled
 
     usual, none = drawn(discrete._DOUBT)
@@ -313,7 +312,7 @@ def test_words_are_used_once_and_in_order_however_they_come(
     def drawn(at_once: int) -> Numbers:
         monkeypatch.setattr(discrete, "_AT_ONCE", at_once)
         out = np.empty((500, 2), dtype=np.int64)
-        draw(out, Scales.of(np.array([1e24, 20.0])), source(9))
+        draw(out, Scales.of(np.array([1e24, 20.0])), source(9), source(99))
         return out
 
     whole = drawn(2**14)
@@ -331,12 +330,16 @@ def test_every_place_in_a_block_has_as_many_words(width: int) -> None:
     for rest, used in [(0, False), (limit - 1, False), (limit, True), (2**32 - 1, True)]:
         h = rest * pow(width, -1, 2**32) % 2**32
         after = (2**32 - 1) << 32  # the last place of a block, with all digits zero
-        draw(out, scales, scripted([0, h << 32, 0, after], []))
+        draw(out, scales, scripted([0, h << 32, 0, after]), source(99))
         assert out[0, 0] == (h * width // 2**32 if used else width - 1)
 
 
-def test_fewer_numbers_are_the_first_of_more() -> None:
-    np.testing.assert_array_equal(numbers(100, 1e14), numbers(20_000, 1e14)[:100])
+@pytest.mark.parametrize("doubt", [discrete._DOUBT, 2.0**-4])
+def test_fewer_numbers_are_the_first_of_more(monkeypatch: pytest.MonkeyPatch, doubt: float) -> None:
+    # Also where many are in doubt: what settles these must not come out of the others' words.
+    monkeypatch.setattr(discrete, "_DOUBT", doubt)
+    for few in (1, 100, 1700):
+        np.testing.assert_array_equal(numbers(few, 1e14), numbers(20_000, 1e14)[:few])
 
 
 def test_a_program_s_own_decimal_settings_change_nothing() -> None:

@@ -1,6 +1,9 @@
 """Releases: noise of the recorded size, blocks, joint splits, refusals."""
 
+import contextlib
 import math
+import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -241,3 +244,25 @@ def test_counts_are_sums_of_width_one() -> None:
     noisy = curator().counts("counts", np.arange(5.0), BOUND, 0.2, "users")
     assert noisy.shape == (5,)
     assert not np.allclose(noisy, np.arange(5.0))
+
+
+def test_of_two_threads_that_feed_the_same_tasks_one_is_refused() -> None:
+    # Otherwise the difference of what both get is that of the raw sums.
+    for seed in range(10):
+        curator = Curator(PrivacyTarget(1.0, 1e-5), NoiseSource.from_seed(seed))
+        release = curator.open("sums", [Part("A", "sums", BOUND, width=500)], 400, 0.1)
+        ready = threading.Barrier(2)
+        released: list[Any] = []
+
+        def feed(release: Any = release, ready: Any = ready, released: Any = released) -> None:
+            sums = np.zeros((400, 500))
+            ready.wait()
+            with contextlib.suppress(ap.ReleaseError):
+                released.append(release.feed(0, sums))
+
+        threads = [threading.Thread(target=feed) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(released) == 1

@@ -286,3 +286,16 @@ def test_counts_must_be_one_number_per_item(counts: Any) -> None:
         rating_metrics(model, RATED, RATED, counts)
     with pytest.raises(ParameterError, match="counts must be 40 numbers"):
         neighbour_overlap(model, model, counts)
+
+
+def test_more_pairs_of_users_and_items_than_32_bits_count() -> None:
+    # Everybody has seen item 0 and likes item 1, which everybody is told.
+    users, items = 3000, 1_000_000
+    data = Interactions(np.repeat(np.arange(users), 2), np.tile([0, 1], users), items=items)
+    second = np.arange(2 * users) % 2 == 1
+    held = HeldOut(data.take(~second), data.take(second), np.arange(users - 3, users))
+    factors = np.zeros((items, 1), dtype=np.float32)
+    factors[:2, 0] = 1.0, 2.0
+    report = PrivacyReport(ledger=Ledger(PrivacyTarget(math.inf, 1e-5)))
+    model = Recommender(ItemModel(factors, data.item_ids, None, None, IMPLICIT, report))
+    assert ranking_metrics(model, held, np.ones(items), 5, (5,)).recall == 1.0

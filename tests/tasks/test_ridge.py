@@ -308,7 +308,7 @@ class TestBlocks:
 
         whole, alone = solve()
         assert alone == {threading.get_ident()}  # few bytes: not worth it
-        monkeypatch.setattr(ridge_module, "_OWN_BYTES", 1)
+        monkeypatch.setattr(ridge_module, "_OWN_BYTES", 64 * 8 * 6 * 7)
         parts, those = solve()
         np.testing.assert_array_equal(parts, whole)
         assert (threading.get_ident() in those) == (threads == 1)
@@ -323,13 +323,15 @@ class TestBlocks:
             assert not shared_out(most, 64)
         with this_many_threads(1):
             assert not shared_out(rows, 64)
-        assert not release.witnessed
+        assert not release.in_one_thread
         curator = Curator(PrivacyTarget(1.0, 1e-5), witness=lambda *_: None)
-        assert curator.open("sums", [Part("A", "sums", UserBound(1.0, "one"))], 3, 0.1).witnessed
+        assert curator.open(
+            "sums", [Part("A", "sums", UserBound(1.0, "one"))], 3, 0.1
+        ).in_one_thread
 
     def test_an_error_in_a_thread_comes_through(self, monkeypatch: pytest.MonkeyPatch) -> None:
         rows, release, penalty = self.parts(1.0, tasks=64 * 16)
-        monkeypatch.setattr(ridge_module, "_OWN_BYTES", 1)
+        monkeypatch.setattr(ridge_module, "_OWN_BYTES", 64 * 8 * 6 * 7)
         release.feed(700, *CpuEngine().statistics(rows, 700, 701, release.grids))
         with this_many_threads(2), pytest.raises(ap.ReleaseError, match="fed twice"):
             solve_statistics(rows, release, penalty, 0.7, CpuEngine())

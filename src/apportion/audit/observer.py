@@ -79,9 +79,12 @@ def observed(shown: Transcript | None = None) -> Iterator[Transcript]:
         seen.selections[name] = released
         return released if shown is None else shown.selections.get(name, released)
 
+    usual = OpenRelease.in_one_thread
     try:
         OpenRelease.feed, Curator.select = watched_feed, watched_select  # type: ignore[method-assign]
+        OpenRelease.in_one_thread = property(lambda _: True)  # type: ignore[assignment,method-assign]
         yield seen
     finally:
         OpenRelease.feed, Curator.select = feed, select  # type: ignore[method-assign]
+        OpenRelease.in_one_thread = usual  # type: ignore[method-assign]
         _only_one.release()

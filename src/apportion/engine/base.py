@@ -21,6 +21,7 @@ class Examples:
         features: distinct feature vectors, [feature rows, d]; where sums are to be exact, 16-bit whole
             numbers, of norm below 2^15.
         unit: what the numbers of features are multiples of.
+        columns: how many columns of features there are, if zeros follow them (see ``Engine.prepare``).
         feature_row: the feature vector of each example, [rows].
         label, weight, user: of each example, [rows].
     """
@@ -31,6 +32,7 @@ class Examples:
     weight: Array
     user: Integers
     unit: float = field(default=1.0, kw_only=True)
+    columns: int | None = field(default=None, kw_only=True)
 
     def of_users(self, sample: NDArray[np.bool_]) -> Self:
         """The same examples, those of users outside the sample [users] with weight zero."""
@@ -39,7 +41,7 @@ class Examples:
     @property
     def dimension(self) -> int:
         """The length d of a feature vector."""
-        return int(self.features.shape[1])
+        return int(self.features.shape[1]) if self.columns is None else self.columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +129,10 @@ class UserRows(Examples):
 
 class Engine(ABC):
     """Computes sums over users, task by task."""
+
+    def prepare(self, rows: TaskRows) -> TaskRows:
+        """The same rows, in a form of which ``statistics`` of block after block copies nothing."""
+        return rows
 
     @abstractmethod
     def statistics(

@@ -1,5 +1,6 @@
 """Sums on the processor's cores, compiled by numba and run on all of them."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 
 from apportion.engine.base import Array, Engine, Integers, TaskRows, UserRows
 from apportion.engine.gram import take_next
-from apportion.engine.sums import moments, statistics
+from apportion.engine.sums import moments, statistics, whole_vectors
 from apportion.engine.threads import side_by_side, threads_for
 from apportion.engine.users import solve_users
 
@@ -18,6 +19,21 @@ _REORDER = {"reassoc", "contract", "nsz", "arcp"}
 
 class CpuEngine(Engine):
     """Compiled loops on all cores; a task's released sums do not depend on the number of threads."""
+
+    def prepare(self, rows: TaskRows) -> TaskRows:
+        """See ``Engine.prepare``: numbers of the types that are compiled for, in whole vectors."""
+        feature_row, label, weight = _examples(rows)
+        features = rows.features
+        if features.dtype == np.int16:
+            features = whole_vectors(features)
+        return replace(
+            rows,
+            features=features,
+            feature_row=feature_row,
+            label=label,
+            weight=weight,
+            columns=rows.dimension,
+        )
 
     def statistics(
         self,
@@ -29,11 +45,13 @@ class CpuEngine(Engine):
         """See ``Engine.statistics``."""
         start = _start(rows)[first_task : stop_task + 1]
         kind = np.float64 if grids is None else np.int16
-        return statistics(_features(rows, kind), rows.unit, *_examples(rows), start, grids)
+        features = _features(rows, kind)
+        return statistics(features, rows.dimension, rows.unit, *_examples(rows), start, grids)
 
     def moments(self, rows: TaskRows, grid: float) -> Array:
         """See ``Engine.moments``."""
-        return moments(_features(rows, np.int16), rows.unit, *_examples(rows), _start(rows), grid)
+        features, examples = _features(rows, np.int16), _examples(rows)
+        return moments(features, rows.dimension, rows.unit, *examples, _start(rows), grid)
 
     def row_clipped_gradient(
         self, rows: TaskRows, norms: Array, coef: Array, derivative: Any, bound: float, grid: float

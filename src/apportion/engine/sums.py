@@ -40,6 +40,7 @@ _BEYOND = 2.0**60  # a factor of this size belongs to features that are all zero
 
 def statistics(
     features: Any,
+    d: int,
     unit: float,
     feature_row: Integers,
     label: Array,
@@ -47,8 +48,11 @@ def statistics(
     start: Integers,
     grids: tuple[float, float] | None,
 ) -> tuple[Array, Array]:
-    """See ``Engine.statistics``; a task's rows are start[i] : start[i + 1]."""
-    tasks, d = len(start) - 1, features.shape[1]
+    """See ``Engine.statistics``; a task's rows are start[i] : start[i + 1].
+
+    Features may have more columns than d, if these are zero.
+    """
+    tasks = len(start) - 1
     # Long tasks in pieces, so that they can be shared out; their number depends on nothing but the task.
     pieces = np.maximum(1, -(-np.diff(start) // _PIECE))
     task = np.repeat(np.arange(tasks), pieces)
@@ -71,7 +75,7 @@ def statistics(
             lambda own: _statistics(features, *examples, *places, own, second, moments), room
         )
     else:
-        short = _whole_vectors(features)
+        short = whole_vectors(features)
         width = short.shape[1]
         words = aligned((threads, width * (width + _TILE)), np.int32)
         room = aligned((threads, width * (width + 1)), np.float64)
@@ -89,7 +93,8 @@ def statistics(
     return second[:tasks], moments[:tasks]
 
 
-def _whole_vectors(features: Shorts) -> Shorts:
+def whole_vectors(features: Shorts) -> Shorts:
+    """Features with zeros up to whole vectors."""
     if features.shape[1] % LANES == 0:
         return features
     return np.pad(features, ((0, 0), (0, -features.shape[1] % LANES)))
@@ -146,8 +151,8 @@ def _short_statistics(
         while row < end:
             rows = min(2 * _TILE, end - row)
             gathered = _lengths(weight, row, rows, longest, lengths)
-            while gathered > _ROOM:  # two rows always fit
-                rows = rows // 4 * 2
+            while gathered > _ROOM and rows > 2:  # two always fit: no weight is above one
+                rows = max(2, rows // 4 * 2)
                 gathered = _lengths(weight, row, rows, longest, lengths)
             for at in range(0, rows, 2):
                 for ahead in range(row + at + _AHEAD, min(row + at + _AHEAD + 2, end)):
@@ -290,6 +295,7 @@ def _statistics(
 
 def moments(
     features: Shorts,
+    d: int,
     unit: float,
     feature_row: Integers,
     label: Array,
@@ -302,7 +308,7 @@ def moments(
     A thread goes through its tasks many times, each time as far as the features of some users reach that fit
     into its cache together: the rows of a task are sorted by user, usually (if not, this is only slower).
     """
-    short = _whole_vectors(features)
+    short = whole_vectors(features)
     width, rows = short.shape[1], int(start[-1])
     threads = threads_for(rows * width)  # each has some rows, if there are any
     sums = aligned((len(start) - 1, width), np.float64)
@@ -320,7 +326,7 @@ def moments(
     for thread in range(1, threads):
         sums[_task_of_row(start, rows * thread // threads)] += edges[thread]
     sums *= grid
-    return sums[:, : features.shape[1]]
+    return sums[:, :d]
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]

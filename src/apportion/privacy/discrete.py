@@ -136,8 +136,11 @@ def _width(variance: float) -> int:
     return 1 + math.isqrt(math.ceil(variance / _PER_DEVIATION**2) - 1)
 
 
-def draw(out: NDArray[np.int64], scales: Scales, source: Source) -> None:
-    """Fill ``out`` [rows, columns], given a source of random words."""
+def draw(out: NDArray[np.int64], scales: Scales, source: Source, settling: Source) -> None:
+    """Fill ``out`` [rows, columns], given a source of random words, and another to settle doubts.
+
+    So the first rows are the same, however many follow.
+    """
     flat, table = out.reshape(-1), blocks()
     # Two words for each number, and some for those that are not kept.
     supply = np.empty(min(_AT_ONCE, 2 * len(flat) + 2 * (len(flat) // 16) + 16), dtype=np.uint64)
@@ -154,7 +157,7 @@ def draw(out: NDArray[np.int64], scales: Scales, source: Source) -> None:
             source(supply)
             used = 0
             continue
-        if _settle(size, block, float(scales.variance[scale]), digits, 31, source):
+        if _settle(size, block, float(scales.variance[scale]), digits, 31, settling):
             at += 1
 
 

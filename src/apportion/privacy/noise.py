@@ -80,12 +80,12 @@ class NoiseSource:
         for tile in range(first_task // TILE, -(-stop // TILE)):
             start = tile * TILE
             low, high = max(start, first_task), min(start + TILE, stop)
-            source = self._source(b"noise", stream, step, tile)
+            sources = [self._source(use, stream, step, tile) for use in (b"noise", b"doubt")]
             # Those of tasks before this block come first in the stream.
             drawn = noise[low - first_task : high - first_task]
             if low > start:
                 drawn = np.empty((high - start, width), dtype=np.int64)
-            draw(drawn, scales, source)
+            draw(drawn, scales, *sources)
             if low > start:
                 noise[low - first_task : high - first_task] = drawn[low - start :]
         return noise

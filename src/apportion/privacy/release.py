@@ -42,6 +42,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from threading import Lock
 from typing import Any, Self
 
 import numpy as np
@@ -315,13 +316,14 @@ class OpenRelease:
         self._parts = parts
         self._scales = [part.scales(record) for part, record in zip(parts, records, strict=True)]
         self._fed = np.zeros(tasks, dtype=bool)
+        self._one_at_a_time = Lock()
         self._step = 0
         self.run: Run = map
         self.records = tuple(records)
 
     @property
-    def witnessed(self) -> bool:
-        """Whether every block is written down before its noise is drawn: large ones take less time."""
+    def in_one_thread(self) -> bool:
+        """Whether to feed it from the thread that trains, large blocks in their order: it is watched."""
         return self._witness is not None
 
     @property
@@ -342,7 +344,8 @@ class OpenRelease:
         """Noisy values of the tasks from ``first_task`` on, given the raw sums of every part.
 
         Sums are multiples of the part's grid, because everything that was summed is (``grids``).
-        Blocks may come in any order and any size; a task that comes a second time is refused.
+        Blocks may come in any order and any size, and from any thread; a task that comes a second time is
+        refused.
         """
         tasks = len(sums[0]) if sums else 0
         stop = first_task + tasks
@@ -353,11 +356,12 @@ class OpenRelease:
             )
         if not 0 <= first_task <= stop <= len(self._fed):
             raise ReleaseError(f"tasks {first_task} to {stop} are not among {len(self._fed)} tasks")
-        if self._fed[first_task:stop].any():
-            raise ReleaseError("a task was fed twice: its noise would be seen twice")
         if not all(_all_finite(block) for block in sums):
             raise ReleaseError("the sums hold NaN or infinity: clip and check the data first")
-        self._fed[first_task:stop] = True
+        with self._one_at_a_time:
+            if self._fed[first_task:stop].any():
+                raise ReleaseError("a task was fed twice: its noise would be seen twice")
+            self._fed[first_task:stop] = True
         if self._witness is not None:
             for record, block in zip(self.records, sums, strict=True):
                 self._witness(record, self._step, first_task, block)

@@ -117,7 +117,7 @@ def ranking_metrics(
         raise DataError("no held-out user has a label: hold out users of at least two interactions")
 
     # by_user is sorted by user, then item: so are these codes. One past all of them ends the search.
-    label_codes = labels.user_of_row * labels.items + labels.by_user.other
+    label_codes = labels.user_of_row.astype(np.int64) * labels.items + labels.by_user.other
     label_codes = np.append(label_codes, labels.users * labels.items)
     item_of_place = np.append(match_ids(model.item_ids, labels.item_ids), -1)
     discount = 1 / np.log2(np.arange(max(labels.items, len(model.item_ids))) + 2)
@@ -127,7 +127,7 @@ def ranking_metrics(
     for user, places, _ in model.recommend_blocks(held.history, max(cuts), users=held.users):
         ranked = item_of_place[places]
         seen[ranked[:, :k]] = True
-        codes = user[:, None] * labels.items + ranked
+        codes = user[:, None].astype(np.int64) * labels.items + ranked
         hit = (label_codes[np.searchsorted(label_codes, codes)] == codes) & (ranked >= 0)
         hit_bucket = np.where(hit, bucket[ranked], -1)
         for place, cut in enumerate(cuts):
@@ -200,7 +200,7 @@ def _item_buckets(counts: ArrayLike, items: int, buckets: int) -> Integers:
 
 def _labels_by_slice(labels: Interactions, bucket: Integers, buckets: int) -> Integers:
     """How many labels each user has among all items and in each bucket, [users, 1 + buckets]."""
-    code = labels.user_of_row * buckets + bucket[labels.by_user.other]
+    code = labels.user_of_row.astype(np.int64) * buckets + bucket[labels.by_user.other]
     by_bucket = np.bincount(code, minlength=labels.users * buckets).reshape(-1, buckets)
     return np.column_stack([by_bucket.sum(axis=1), by_bucket])
 

@@ -279,14 +279,15 @@ def feed_statistics(
     """Sum and release A (packed) and b, some tasks at a time, and hand them on, from any thread."""
     of_A, of_b = release.grids
     grids = (of_A, of_b) if of_A else None
+    rows = engine.prepare(rows)
 
     def feed(first: int, block: int) -> None:
         stop = min(first + block, rows.tasks)
         A, b = release.feed(first, *engine.statistics(rows, first, stop, grids))
         use(slice(first, stop), A, b)
 
-    block = max(TILE, _tasks_in(_OWN_BYTES, rows.dimension))
-    if _can_be_shared_out(rows, block) and not release.witnessed:
+    block = _tasks_in(_OWN_BYTES, rows.dimension)
+    if block >= TILE and _can_be_shared_out(rows, block) and not release.in_one_thread:
         # Each thread sums, draws and solves for itself: nobody waits, and all stays in its cache.
         one_thread_each(lambda first: feed(first, block), range(0, rows.tasks, block))
     else:
