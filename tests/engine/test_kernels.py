@@ -152,6 +152,14 @@ def test_no_users_and_no_rows() -> None:
     np.testing.assert_array_equal(found, np.zeros((2, 3)))
 
 
+def test_no_factors() -> None:
+    start, item, label = np.array([0, 2, 2]), np.array([0, 3]), np.ones(2)
+    found = CpuEngine().solve_users(
+        start, item, label, np.zeros((4, 0)), np.ones(2), np.zeros((0, 0))
+    )
+    assert found.shape == (2, 0)
+
+
 def examples(d: int) -> tuple[TaskRows, np.ndarray]:
     rng = np.random.default_rng(d)
     size = np.array([0, 1, d, 31, 32, 33, 500, 0, 2, 1])

@@ -105,7 +105,7 @@ def _solve_quickly(
     [d, width], unless it is empty.
     """
     users, dimension = vectors.shape
-    least = eigenvalues.min()
+    least = eigenvalues.min() if dimension else 0.0
     answer = np.zeros((1, items.shape[1]), dtype=np.float32)
     turned = np.zeros((1, items.shape[1]), dtype=np.float32)
     while True:
