@@ -14,13 +14,12 @@ computed as a good matrix product is:
 A Cholesky factor U (A = U'U) is made of the same blocks, panel by panel: a panel of A, less what the panels
 above give, multiplied by the inverse of the factor of its first 8 columns.
 
-The intrinsics are the only part written in terms of the machine: vectors that LLVM turns into narrower ones
+The intrinsics are the only part written in terms of the machine (``vectors``): LLVM makes narrower vectors
 where a processor has none so wide. All matrices are contiguous and padded to whole vectors. Every number of
 a Gram matrix is a sum over the rows of a tile, in their order, added to what the tiles before gave: it does
 not depend on the blocks.
 """
 
-from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -29,122 +28,27 @@ from numba import njit, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from apportion.engine.vectors import INDEX, SHORT, VECTOR, VectorWriter
+
 Floats = NDArray[Any]
 
 TILE = 64  # rows
 PANEL = 8  # rows
-_VECTOR = 64  # bytes; also what the processor fetches from memory at a time
-
-_INDEX, _SHORT = ir.IntType(64), ir.IntType(32)
 
 
 def padded(size: int, dtype: Any) -> int:
     """The size in whole vectors."""
-    lanes = _VECTOR // np.dtype(dtype).itemsize
+    lanes = VECTOR // np.dtype(dtype).itemsize
     return int(-(-size // lanes) * lanes)
 
 
 def aligned(shape: tuple[int, ...], dtype: Any) -> Floats:
     """Zeros that begin where a vector may begin without straddling two cache lines."""
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    memory = np.zeros(size + _VECTOR, dtype=np.uint8)
-    first = -memory.ctypes.data % _VECTOR
+    memory = np.zeros(size + VECTOR, dtype=np.uint8)
+    first = -memory.ctypes.data % VECTOR
     room: Floats = memory[first : first + size].view(dtype).reshape(shape)
     return room
-
-
-class VectorWriter:
-    """Writes instructions on vectors and contiguous matrices of one type."""
-
-    def __init__(self, context: Any, builder: Any, signature: Any, args: Any) -> None:
-        self._context, self.builder, self._types, self._args = (
-            context,
-            builder,
-            signature.args,
-            args,
-        )
-        kind = signature.args[0].dtype
-        self.bytes = kind.bitwidth // 8
-        self.number, self.lanes = context.get_data_type(kind), _VECTOR // self.bytes
-
-    def matrix(self, which: int) -> tuple[Any, Any]:
-        """The memory of an argument, and the length of its rows."""
-        kind, value = self._types[which], self._args[which]
-        array = self._context.make_array(kind)(self._context, self.builder, value)
-        return array.data, self.builder.extract_value(array.shape, 1)
-
-    def place(self, matrix: tuple[Any, Any], row: Any, column: Any, p: int = 0, q: int = 0) -> Any:
-        """The address of [row + p, column + q]."""
-        data, width = matrix
-        row = self.builder.add(row, ir.Constant(_INDEX, p))
-        column = self.builder.add(column, ir.Constant(_INDEX, q))
-        offset = self.builder.add(self.builder.mul(row, width), column)
-        return self.builder.gep(data, [offset])
-
-    def load(self, place: Any, lanes: int) -> Any:
-        """A vector."""
-        kind = ir.VectorType(self.number, lanes).as_pointer()
-        return self.builder.load(self.builder.bitcast(place, kind), align=self.bytes)
-
-    def store(self, vector: Any, place: Any) -> None:
-        """The opposite."""
-        kind = vector.type.as_pointer()
-        self.builder.store(vector, self.builder.bitcast(place, kind), align=self.bytes)
-
-    def spread(self, value: Any, lanes: int) -> Any:
-        """A vector of equal numbers."""
-        nothing = ir.Constant(ir.VectorType(self.number, lanes), ir.Undefined)
-        one = self.builder.insert_element(nothing, value, ir.Constant(_SHORT, 0))
-        return self.pick(one, nothing, [0] * lanes)
-
-    def pick(self, x: Any, y: Any, places: list[int]) -> Any:
-        """A vector of these numbers of x, or, counting on, of y."""
-        mask = ir.Constant(ir.VectorType(_SHORT, len(places)), places)
-        return self.builder.shuffle_vector(x, y, mask)
-
-    def add_product(self, total: Any, x: Any, y: Any) -> Any:
-        """Total + x y: one instruction, where there is one."""
-        product = self.builder.fmul(x, y, flags=("contract",))
-        return self.builder.fadd(product, total, flags=("contract",))
-
-    def subtract_product(self, total: Any, x: Any, y: Any) -> Any:
-        """Total - x y, likewise."""
-        product = self.builder.fmul(x, y, flags=("contract",))
-        return self.builder.fsub(total, product, flags=("contract",))
-
-    def total(self, vector: Any) -> Any:
-        """The sum of the numbers of a vector, halves first."""
-        lanes = vector.type.count
-        while lanes > 1:
-            lanes //= 2
-            low, high = (
-                self.pick(vector, vector, list(range(first, first + lanes))) for first in (0, lanes)
-            )
-            vector = self.builder.fadd(low, high)
-        return self.builder.extract_element(vector, ir.Constant(_SHORT, 0))
-
-    def loop(
-        self, first: Any, stop: Any, step: int, values: list[Any], body: Callable[..., list[Any]]
-    ) -> list[Any]:
-        """For index from first to stop: values = body(index, values). Returns the last ones."""
-        builder, before = self.builder, self.builder.block
-        head, inside, after = (builder.append_basic_block(name) for name in ("head", "in", "after"))
-        builder.branch(head)
-        builder.position_at_end(head)
-        index = builder.phi(_INDEX)
-        index.add_incoming(first, before)
-        held = [builder.phi(value.type) for value in values]
-        builder.cbranch(builder.icmp_signed("<", index, stop), inside, after)
-        builder.position_at_end(inside)
-        new = body(index, held)
-        inside = builder.block  # another one, if there is a loop in the body
-        for phi, start, value in zip(held, values, new, strict=True):
-            phi.add_incoming(start, before)
-            phi.add_incoming(value, inside)
-        index.add_incoming(builder.add(index, ir.Constant(_INDEX, step)), inside)
-        builder.branch(head)
-        builder.position_at_end(after)
-        return held
 
 
 def _block_writer(mode: Literal["add", "subtract", "solve"], vectors: int) -> Any:
@@ -159,7 +63,7 @@ def _block_writer(mode: Literal["add", "subtract", "solve"], vectors: int) -> An
         writer = VectorWriter(context, builder, signature, args)
         lanes, load, spread = writer.lanes, writer.load, writer.spread
         _, i, _, j, rows, _, at, _ = args
-        out, small, zero = writer.matrix(5), writer.matrix(7), ir.Constant(_INDEX, 0)
+        out, small, zero = writer.matrix(5), writer.matrix(7), ir.Constant(INDEX, 0)
         left, right = writer.matrix(0), writer.matrix(2)
 
         def add_row(row: Any, sums: list[Any]) -> list[Any]:
@@ -211,7 +115,7 @@ def _row_writer(add: bool) -> Any:
 
     def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         writer = VectorWriter(context, builder, signature, args)
-        out, source, zero = writer.matrix(0), writer.matrix(2), ir.Constant(_INDEX, 0)
+        out, source, zero = writer.matrix(0), writer.matrix(2), ir.Constant(INDEX, 0)
         _, at, _, row, factor = args
         factors = writer.spread(factor, writer.lanes)
 
@@ -245,7 +149,7 @@ def put_turned(_: Any, out: Any, p: Any, source: Any, q: Any, scale: Any) -> Any
     def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         writer = VectorWriter(context, builder, signature, args)
         lanes, p, q = writer.lanes, args[1], args[3]
-        factors = writer.load(writer.place(writer.matrix(4), ir.Constant(_INDEX, 0), p), lanes)
+        factors = writer.load(writer.place(writer.matrix(4), ir.Constant(INDEX, 0), p), lanes)
         rows = [writer.load(writer.place(writer.matrix(2), q, p, j), lanes) for j in range(lanes)]
         rows = [builder.fmul(row, factors) for row in rows]
         step = lanes // 2
@@ -275,20 +179,20 @@ def _factor_small(_: Any, matrix: Any, at: Any, small: Any) -> Any:  # noqa: ARG
 
     def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         writer = VectorWriter(context, builder, signature, args)
-        spread, zero, at = writer.spread, ir.Constant(_INDEX, 0), args[1]
+        spread, zero, at = writer.spread, ir.Constant(INDEX, 0), args[1]
         one, smallest = ir.Constant(writer.number, 1.0), ir.Constant(writer.number, np.inf)
         sqrt = builder.module.declare_intrinsic("llvm.sqrt", [writer.number])
         rows = [writer.load(writer.place(writer.matrix(0), at, at, p), PANEL) for p in range(PANEL)]
         for p in range(PANEL):
-            pivot = builder.extract_element(rows[p], ir.Constant(_SHORT, p))
+            pivot = builder.extract_element(rows[p], ir.Constant(SHORT, p))
             smaller = builder.fcmp_unordered("<", pivot, smallest)
             smallest = builder.select(smaller, pivot, smallest)
             scale = builder.fdiv(one, builder.call(sqrt, [pivot]))
             rows[p] = builder.fmul(rows[p], spread(scale, PANEL))
             for q in range(p + 1, PANEL):
-                factor = builder.extract_element(rows[p], ir.Constant(_SHORT, q))
+                factor = builder.extract_element(rows[p], ir.Constant(SHORT, q))
                 rows[q] = writer.subtract_product(rows[q], spread(factor, PANEL), rows[p])
-            rows[p] = builder.insert_element(rows[p], scale, ir.Constant(_SHORT, p))
+            rows[p] = builder.insert_element(rows[p], scale, ir.Constant(SHORT, p))
             writer.store(rows[p], writer.place(writer.matrix(2), zero, zero, p))
         return smallest
 
@@ -301,7 +205,7 @@ def _go_forward(_: Any, U: Any, at: Any, b: Any) -> Any:  # noqa: ARG001
 
     def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         writer = VectorWriter(context, builder, signature, args)
-        U, b, at, zero = writer.matrix(0), writer.matrix(2), args[1], ir.Constant(_INDEX, 0)
+        U, b, at, zero = writer.matrix(0), writer.matrix(2), args[1], ir.Constant(INDEX, 0)
         x = [builder.load(writer.place(b, zero, at, 0, p)) for p in range(PANEL)]
         for p in range(PANEL):
             x[p] = builder.fmul(x[p], builder.load(writer.place(U, at, at, p, p)))
@@ -320,7 +224,7 @@ def _go_forward(_: Any, U: Any, at: Any, b: Any) -> Any:  # noqa: ARG001
             writer.store(value, here)
             return []
 
-        writer.loop(builder.add(at, ir.Constant(_INDEX, PANEL)), U[1], PANEL, [], subtract)
+        writer.loop(builder.add(at, ir.Constant(INDEX, PANEL)), U[1], PANEL, [], subtract)
         return context.get_dummy_value()
 
     return types.void(U, types.intp, b), write
@@ -332,7 +236,7 @@ def _go_backward(_: Any, U: Any, at: Any, b: Any) -> Any:  # noqa: ARG001
 
     def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         writer = VectorWriter(context, builder, signature, args)
-        U, b, at, zero = writer.matrix(0), writer.matrix(2), args[1], ir.Constant(_INDEX, 0)
+        U, b, at, zero = writer.matrix(0), writer.matrix(2), args[1], ir.Constant(INDEX, 0)
 
         def add(column: Any, sums: list[Any]) -> list[Any]:
             x = writer.load(writer.place(b, zero, column), PANEL)
@@ -342,7 +246,7 @@ def _go_backward(_: Any, U: Any, at: Any, b: Any) -> Any:  # noqa: ARG001
             ]
 
         none = ir.Constant(ir.VectorType(writer.number, PANEL), [0.0] * PANEL)
-        after = builder.add(at, ir.Constant(_INDEX, PANEL))
+        after = builder.add(at, ir.Constant(INDEX, PANEL))
         sums = writer.loop(after, U[1], PANEL, [none] * PANEL, add)
         x = [
             builder.fsub(builder.load(writer.place(b, zero, at, 0, p)), writer.total(sums[p]))
@@ -366,11 +270,11 @@ def _ask_for(_: Any, matrix: Any, row: Any, column: Any) -> Any:  # noqa: ARG001
     def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         writer = VectorWriter(context, builder, signature, args)
         address = ir.IntType(8).as_pointer()
-        kind = ir.FunctionType(ir.VoidType(), [address, _SHORT, _SHORT, _SHORT])
+        kind = ir.FunctionType(ir.VoidType(), [address, SHORT, SHORT, SHORT])
         prefetch = builder.module.declare_intrinsic("llvm.prefetch", (address,), kind)
         place = builder.bitcast(writer.place(writer.matrix(0), args[1], args[2]), address)
         # To be read; to be kept in all caches; data, not instructions.
-        builder.call(prefetch, [place, *(ir.Constant(_SHORT, value) for value in (0, 3, 1))])
+        builder.call(prefetch, [place, *(ir.Constant(SHORT, value) for value in (0, 3, 1))])
         return context.get_dummy_value()
 
     return types.void(matrix, types.intp, types.intp), write
@@ -382,7 +286,7 @@ def take_next(_: Any, counter: Any) -> Any:
 
     def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, args[0])
-        return builder.atomic_rmw("add", array.data, ir.Constant(_INDEX, 1), "monotonic")
+        return builder.atomic_rmw("add", array.data, ir.Constant(INDEX, 1), "monotonic")
 
     return types.int64(counter), write
 
@@ -390,14 +294,14 @@ def take_next(_: Any, counter: Any) -> Any:
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def ask_for_row(matrix: Floats, row: int) -> None:
     """Have a row of a contiguous matrix brought into the cache, without waiting for it."""
-    for column in range(0, matrix.shape[1], _VECTOR // matrix.itemsize):
+    for column in range(0, matrix.shape[1], VECTOR // matrix.itemsize):
         _ask_for(matrix, row, column)
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def add_upper(left: Floats, right: Floats, rows: int, total: Floats) -> None:
     """Add left' right, over the first rows of two tiles [., n], to the upper triangle of total [n, n]."""
-    lanes = _VECTOR // total.itemsize
+    lanes = VECTOR // total.itemsize
     n = total.shape[1]
     for at in range(0, n, PANEL):
         j = at // lanes * lanes
@@ -415,7 +319,7 @@ def cholesky(A: Floats, small: Floats) -> float:
     Returns the smallest pivot, or 0 if one is not positive; what is left in A then means nothing. ``small``
     [8, 8] is room to work in.
     """
-    lanes = _VECTOR // A.itemsize
+    lanes = VECTOR // A.itemsize
     n = A.shape[1]
     smallest = A.dtype.type(np.inf)
     for at in range(0, n, PANEL):

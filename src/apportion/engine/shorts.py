@@ -18,7 +18,8 @@ from numba import njit, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from apportion.engine.gram import PANEL, VectorWriter
+from apportion.engine.gram import PANEL
+from apportion.engine.vectors import VectorWriter
 
 LANES = 16
 
