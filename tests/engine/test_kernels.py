@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from apportion.engine import CpuEngine, TaskRows, sums
+from apportion.engine import CpuEngine, TaskRows, sums, users
+from apportion.engine.conjugate import solve_by_steps
 from apportion.engine.gram import add_upper, aligned, cholesky, padded, substitute
 from apportion.privacy import UserBound, short_rows, unpack
 from apportion.privacy.bounds import ROUNDING
@@ -88,15 +89,16 @@ def test_users_without_a_ridge(d: int) -> None:
 
 @pytest.mark.parametrize("items_scale", [1e-200, 1e-25, 1e-8, 1e8, 1e25, 1e120])
 @pytest.mark.parametrize("label_scale", [1e-60, 1e-20, 1.0, 1e20, 1e60])
-def test_users_of_any_scale(items_scale: float, label_scale: float) -> None:
+@pytest.mark.parametrize("weight", [0.0, 0.3], ids=["explicit", "implicit"])
+def test_users_of_any_scale(items_scale: float, label_scale: float, weight: float) -> None:
     d = 17
     start, item, label, items = histories(d)
-    ridge, zero = 0.1 * np.maximum(1.0, np.diff(start)), np.zeros((d, d))
-    expected = reference(start, item, label, items, ridge, zero) * (label_scale / items_scale)
+    ridge, shared = 0.1 * np.maximum(1.0, np.diff(start)), weight * items.T @ items
+    expected = reference(start, item, label, items, ridge, shared) * (label_scale / items_scale)
     with np.errstate(under="ignore"):
-        ridge = ridge * items_scale**2
+        ridge, shared = ridge * items_scale**2, shared * items_scale**2
         found = CpuEngine().solve_users(
-            start, item, label * label_scale, items * items_scale, ridge, zero
+            start, item, label * label_scale, items * items_scale, ridge, shared
         )
     assert np.isfinite(found).all()
     if items_scale**2 > 1e-280:
@@ -116,13 +118,70 @@ def test_users_beyond_float32_and_within() -> None:
     np.testing.assert_allclose(found[3], 1e100 * expected[3], rtol=1e-3, atol=1e95)
 
 
+@pytest.mark.parametrize("d", [16, 64])
+@pytest.mark.parametrize("weight", [1e-1, 1e-3, 1e-5, 1e-7])
+@pytest.mark.parametrize("least", [1.0, 1e-2, 1e-4])
+@pytest.mark.parametrize("decay", [0.0, 6.0])
+def test_users_who_share_little(d: int, weight: float, least: float, decay: float) -> None:
+    # Conjugate gradients must not be trusted where they settle on something else.
+    start, item, label, items = histories(d, 1)
+    items = items * np.exp(-decay * np.arange(d) / d)
+    ridge, shared = np.full(len(start) - 1, least), weight * items.T @ items
+    found = CpuEngine().solve_users(start, item, label, items, ridge, shared)
+    assert_close(found, reference(start, item, label, items, ridge, shared), 1e-4)
+
+
+def a_system(d: int, rows: int) -> tuple[Any, ...]:
+    """Items and labels, all of which one user has, as ``solve_by_steps`` takes them, and room."""
+    rng = np.random.default_rng(rows)
+    width = padded(d, np.float32)
+    items = aligned((rows + 1, width), np.float32)
+    items[:-1, :d] = rng.normal(size=(rows, d)) / np.sqrt(d)
+    item, label = np.arange(rows, dtype=np.int32)[None], rng.normal(size=(1, rows))
+    return item, label, items, aligned((width * (rows + 12),), np.float32)
+
+
+@pytest.mark.parametrize("d", SIZES)
+@pytest.mark.parametrize("rows", [1, 7, 8, 9, 200])
+def test_conjugate_gradients(d: int, rows: int) -> None:
+    item, label, items, room = a_system(d, rows)
+    v = np.empty((1, items.shape[1]), dtype=np.float32)
+    for first, stop in ((0, rows), (rows // 2, rows)):
+        diagonal = np.full_like(v, 0.5 + len(items) / d)
+        assert solve_by_steps(item, label, items, first, stop, diagonal, room, v)
+        X = items[first:stop].astype(np.float64)
+        expected = np.linalg.solve(X.T @ X + np.diag(diagonal[0]), X.T @ label[0, first:stop])
+        assert_close(v, expected[None], 1e-5)
+
+
+@pytest.mark.parametrize("diagonal", [1e-3, 0.0, -1.0, np.nan])
+def test_conjugate_gradients_leave_hard_systems_to_others(diagonal: float) -> None:
+    item, label, items, room = a_system(32, 40)
+    v = np.empty((1, 32), dtype=np.float32)
+    assert not solve_by_steps(item, label, items, 0, 40, np.full_like(v, diagonal), room, v)
+
+
+def test_users_of_more_rows_than_are_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
+    d = 32
+    start, item, label, items = histories(d)
+    ridge, shared = np.ones(len(start) - 1), items.T @ items
+    expected = CpuEngine().solve_users(start, item, label, items, ridge, shared)
+    monkeypatch.setattr(users, "_GATHERED", 64 * d)
+    found = CpuEngine().solve_users(start, item, label, items, ridge, shared)
+    few = np.diff(start) <= 64
+    np.testing.assert_array_equal(found[few], expected[few])
+    assert (found[~few] != expected[~few]).any()
+    assert_close(found, expected, 1e-5)
+
+
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
-def test_users_with_wrong_numbers_do_not_touch_others(wrong: float) -> None:
+@pytest.mark.parametrize("weight", [0.0, 0.3], ids=["explicit", "implicit"])
+def test_users_with_wrong_numbers_do_not_touch_others(wrong: float, weight: float) -> None:
     start, item, label, items = histories(16)
-    ridge, zero = np.ones(len(start) - 1), np.zeros((16, 16))
-    expected = CpuEngine().solve_users(start, item, label, items, ridge, zero)
+    ridge, shared = np.ones(len(start) - 1), weight * items.T @ items
+    expected = CpuEngine().solve_users(start, item, label, items, ridge, shared)
     label[start[13]] = wrong
-    found = CpuEngine().solve_users(start, item, label, items, ridge, zero)
+    found = CpuEngine().solve_users(start, item, label, items, ridge, shared)
     others = np.arange(len(ridge)) != 13
     np.testing.assert_array_equal(found[others], expected[others])
     assert not np.isfinite(found[13]).all()

@@ -269,12 +269,7 @@ def _ask_for(_: Any, matrix: Any, row: Any, column: Any) -> Any:  # noqa: ARG001
 
     def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         writer = VectorWriter(context, builder, signature, args)
-        address = ir.IntType(8).as_pointer()
-        kind = ir.FunctionType(ir.VoidType(), [address, SHORT, SHORT, SHORT])
-        prefetch = builder.module.declare_intrinsic("llvm.prefetch", (address,), kind)
-        place = builder.bitcast(writer.place(writer.matrix(0), args[1], args[2]), address)
-        # To be read; to be kept in all caches; data, not instructions.
-        builder.call(prefetch, [place, *(ir.Constant(SHORT, value) for value in (0, 3, 1))])
+        writer.ask_for(writer.place(writer.matrix(0), args[1], args[2]))
         return context.get_dummy_value()
 
     return types.void(matrix, types.intp, types.intp), write

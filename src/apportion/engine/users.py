@@ -6,7 +6,9 @@ system float32 cannot solve well is solved in float64 instead, by code that is p
 
 With the eigenvectors Q of what all users share, shared = Q S Q', and items turned by Q, a user's system is
 (X'X + D) v = X'y with D = S + ridge diagonal, X being its rows [n, d]. With fewer rows than factors it is
-smaller the other way round: v = D^-1/2 Z'a with (Z Z' + I) a = y and Z = X D^-1/2.
+smaller the other way round: v = D^-1/2 Z'a with (Z Z' + I) a = y and Z = X D^-1/2. But where users share
+something, conjugate gradients (``conjugate``) are tried first, to an error of 1e-5 of the vector or so: the
+rest of a user's system is then near its diagonal.
 """
 
 from typing import Any
@@ -15,6 +17,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from apportion.engine.conjugate import AHEAD, ROWS, add_rows, solve_by_steps
 from apportion.engine.gram import (
     PANEL,
     TILE,
@@ -36,8 +39,8 @@ Singles = NDArray[np.float32]
 Integers = NDArray[np.integer[Any]]
 
 _LANES = 16
-_AHEAD = 32  # rows that are asked for before they are needed
 _AT_ONCE = 32  # users that a thread takes at a time
+_GATHERED = 2**17  # numbers in a user's rows that are gathered all at once: they fit into a cache
 # A pivot so much smaller than its place on the diagonal was asks for a second look, ...
 _DOUBTFUL = 30.0
 # ... which must change the solution by no more than this: its error is then about the square of it.
@@ -65,15 +68,19 @@ def solve_users(
             eigenvalues, turn = np.linalg.eigh(shared)
             with np.errstate(all="ignore"):
                 turned = items @ turn
-            back = aligned((dimension, width), np.float32)
-            back[:, :dimension] = turn.T
-        small = aligned((len(items), width), np.float32)
+            back = aligned((width, width), np.float32)
+            back[:dimension, :dimension] = turn.T
+        small = aligned((len(items) + 1, width), np.float32)  # the last is zero
         with np.errstate(over="ignore", invalid="ignore"):
-            small[:, :dimension] = turned
-        room = aligned((threads, width * (3 * width + TILE + 2)), np.float32)
+            small[:-1, :dimension] = turned
+        gathered = 0
+        if len(back):
+            gathered = min(int(np.diff(start).max(initial=0)), _GATHERED // width)
+        rows = max(3 * width + TILE + 2, gathered + ROWS + 4)
+        room = aligned((threads, rows * width), np.float32)
         counter = np.zeros(1, dtype=np.int64)
         kept = np.maximum(eigenvalues, 0.0)
-        known = (start, item, label, small, ridge, kept, back)
+        known = (start, item, label, small, ridge, kept, back, gathered)
         side_by_side(lambda own: _solve_quickly(*known, own, counter, vectors, failed), room)
     left = np.flatnonzero(failed)
     if len(left):
@@ -94,20 +101,23 @@ def _solve_quickly(
     ridge: Array,
     eigenvalues: Array,
     back: Singles,
+    gathered: int,
     room: Singles,
     counter: Integers,
     vectors: Array,
     failed: NDArray[np.bool_],
 ) -> None:
-    """Solve in float32, with whole vectors of ``items`` [items, width]; say where it failed.
+    """Solve in float32, with whole vectors of ``items`` [items + 1, width]; say where it failed.
 
-    Threads share the ``counter``, each has ``room`` of its own. Solutions are multiplied by ``back``
-    [d, width], unless it is empty.
+    Users of up to ``gathered`` rows are tried by conjugate gradients. Threads share the ``counter``, each
+    has ``room`` of its own. Solutions are multiplied by ``back`` [width, width], unless it is empty.
     """
     users, dimension = vectors.shape
     least = eigenvalues.min() if dimension else 0.0
     answer = np.zeros((1, items.shape[1]), dtype=np.float32)
     turned = np.zeros((1, items.shape[1]), dtype=np.float32)
+    diagonal = np.ones((1, items.shape[1]), dtype=np.float32)
+    as_row = item.reshape((1, len(item))), label.reshape((1, len(label)))
     while True:
         block = take_next(counter) * _AT_ONCE
         if block >= users:
@@ -124,7 +134,11 @@ def _solve_quickly(
             order = -(-(stop - first) // _LANES) * _LANES
             rows = (item, label, items, first, stop)
             good = False
-            if smallest > 0.0 and order < items.shape[1]:
+            if stop - first <= gathered:
+                for k in range(dimension):
+                    diagonal[0, k] = ridge[user] + eigenvalues[k]
+                good = solve_by_steps(*as_row, items, first, stop, diagonal, room, answer)
+            if not good and smallest > 0.0 and order < items.shape[1]:
                 good = _solve_dual(*rows, ridge[user], eigenvalues, order, room, answer)
             if not good and (smallest > 0.0 or stop - first >= dimension):
                 good = _solve_primal(*rows, ridge[user], eigenvalues, room, answer)
@@ -135,8 +149,8 @@ def _solve_quickly(
             # User by user and not as one product of matrices, the last digit of which may depend on
             # where a user is, and so on who else is there.
             turned[:] = 0.0
-            for k in range(len(back)):
-                add_row(turned, 0, back, k, answer[0, k])
+            for at in range(0, len(back), ROWS):
+                add_rows(turned, back, at, answer)
             found = turned if len(back) else answer
             for k in range(dimension):
                 vectors[user, k] = found[0, k]
@@ -244,8 +258,8 @@ def _solve_dual(
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _ask_ahead(items: Singles, item: Integers, row: int) -> None:
-    if row + _AHEAD < len(item):  # also of the next user
-        ask_for_row(items, item[row + _AHEAD])
+    if row + AHEAD < len(item):  # also of the next user
+        ask_for_row(items, item[row + AHEAD])
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]

@@ -34,6 +34,12 @@ class VectorWriter:
         array = self._context.make_array(kind)(self._context, self.builder, value)
         return array.data, self.builder.extract_value(array.shape, 1)
 
+    def rows(self, which: int) -> Any:
+        """How many rows an argument has."""
+        kind, value = self._types[which], self._args[which]
+        array = self._context.make_array(kind)(self._context, self.builder, value)
+        return self.builder.extract_value(array.shape, 0)
+
     def place(self, matrix: tuple[Any, Any], row: Any, column: Any, p: int = 0, q: int = 0) -> Any:
         """The address of [row + p, column + q]."""
         data, width = matrix
@@ -51,6 +57,15 @@ class VectorWriter:
         """The opposite."""
         kind = vector.type.as_pointer()
         self.builder.store(vector, self.builder.bitcast(place, kind), align=self.bytes)
+
+    def ask_for(self, place: Any) -> None:
+        """Have what is there brought into the cache, without waiting for it."""
+        address = ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [address, SHORT, SHORT, SHORT])
+        prefetch = self.builder.module.declare_intrinsic("llvm.prefetch", (address,), kind)
+        # To be read; to be kept in all caches; data, not instructions.
+        how = (ir.Constant(SHORT, value) for value in (0, 3, 1))
+        self.builder.call(prefetch, [self.builder.bitcast(place, address), *how])
 
     def spread(self, value: Any, lanes: int) -> Any:
         """A vector of equal numbers."""
@@ -83,6 +98,23 @@ class VectorWriter:
             )
             vector = self.builder.fadd(low, high)
         return self.builder.extract_element(vector, ir.Constant(SHORT, 0))
+
+    def totals(self, vectors: list[Any]) -> Any:
+        """A vector of the sums of the numbers of each vector; there are 2, 4, ... of them, at most lanes."""
+        part = vectors[0].type.count  # numbers side by side that belong to the same sum
+        while part > 1:
+            pairs = list(zip(vectors[::2], vectors[1::2], strict=False))
+            lanes = 2 * vectors[0].type.count
+            if not pairs:  # all is in one vector already
+                pairs, lanes = [(vectors[0], vectors[0])], lanes // 2
+            low = [place for place in range(lanes) if place % part < part // 2]
+            high = [place + part // 2 for place in low]
+            vectors = [
+                self.builder.fadd(*(self.pick(*pair, half) for half in (low, high)))
+                for pair in pairs
+            ]
+            part //= 2
+        return vectors[0]
 
     def loop(
         self, first: Any, stop: Any, step: int, values: list[Any], body: Callable[..., list[Any]]
