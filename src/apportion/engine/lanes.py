@@ -18,55 +18,78 @@ from numba.np.arrayobj import make_array
 
 # The widest registers hold eight numbers; where they are narrower, each instruction becomes several.
 LANES = 8
+# For what waits for one result after the other: two registers that do not wait for each other.
+WIDE = 2 * LANES
 
 
 class _Lanes(types.Type):  # type: ignore[misc]
     """One number per lane."""
 
-    def __init__(self) -> None:
-        super().__init__(name=f"float64x{LANES}")
+    def __init__(self, lanes: int) -> None:
+        super().__init__(name=f"float64x{lanes}")
+        self.lanes = lanes
+        self.vector = ir.VectorType(ir.DoubleType(), lanes)
 
 
 class _Mask(types.Type):  # type: ignore[misc]
     """One truth value per lane."""
 
-    def __init__(self) -> None:
-        super().__init__(name=f"boolx{LANES}")
-
-
-_lanes, _mask = _Lanes(), _Mask()
-_NUMBERS = ir.VectorType(ir.DoubleType(), LANES)
-_BITS = ir.VectorType(ir.IntType(1), LANES)
+    def __init__(self, lanes: int) -> None:
+        super().__init__(name=f"boolx{lanes}")
+        self.lanes = lanes
+        self.vector = ir.VectorType(ir.IntType(1), lanes)
 
 
 @register_model(_Lanes)
-class _LanesModel(models.PrimitiveModel):  # type: ignore[misc]
-    def __init__(self, manager: Any, kind: Any) -> None:
-        super().__init__(manager, kind, _NUMBERS)
-
-
 @register_model(_Mask)
-class _MaskModel(models.PrimitiveModel):  # type: ignore[misc]
+class _Model(models.PrimitiveModel):  # type: ignore[misc]
     def __init__(self, manager: Any, kind: Any) -> None:
-        super().__init__(manager, kind, _BITS)
+        super().__init__(manager, kind, kind.vector)
 
 
-def _place(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
-    """The address of numbers ``LANES * index`` and on of a contiguous array."""
+def _place(context: Any, builder: Any, array_type: Any, array: Any, index: Any, kind: Any) -> Any:
+    """The address of the vector at ``index`` of a contiguous array."""
     data = make_array(array_type)(context, builder, array).data
-    first = builder.mul(index, ir.Constant(index.type, LANES))
-    return builder.bitcast(builder.gep(data, [first]), _NUMBERS.as_pointer())
+    first = builder.mul(index, ir.Constant(index.type, kind.lanes))
+    return builder.bitcast(builder.gep(data, [first]), kind.vector.as_pointer())
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def load(_: Any, array: Any, index: Any) -> Any:
-    """The vector at ``index`` of an array of vectors, which for NumPy are ``LANES`` numbers each."""
+def _load(lanes: int) -> Any:
+    kind = _Lanes(lanes)
 
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = _place(context, builder, signature.args[0], *arguments)
-        return builder.load(place, align=8)
+    @intrinsic  # type: ignore[untyped-decorator]
+    def load(_: Any, array: Any, index: Any) -> Any:
+        """The vector at ``index`` of an array of vectors, which for NumPy are so many numbers each."""
 
-    return _lanes(array, types.intp), emit
+        def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            place = _place(context, builder, signature.args[0], *arguments, kind)
+            return builder.load(place, align=8)
+
+        return kind(array, types.intp), emit
+
+    return load
+
+
+def _spread(lanes: int) -> Any:
+    kind = _Lanes(lanes)
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def spread(_: Any, value: Any) -> Any:
+        """The same number in every lane."""
+
+        def emit(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+            empty = ir.Constant(kind.vector, ir.Undefined)
+            first = builder.insert_element(empty, arguments[0], ir.Constant(ir.IntType(32), 0))
+            order = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
+            return builder.shuffle_vector(first, empty, order)
+
+        return kind(types.float64), emit
+
+    return spread
+
+
+load, load_wide = _load(LANES), _load(WIDE)
+spread, spread_wide = _spread(LANES), _spread(WIDE)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -74,25 +97,12 @@ def store(_: Any, array: Any, index: Any, value: Any) -> Any:
     """Put a vector to ``index`` of an array of vectors."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        array, index, value = arguments
-        place = _place(context, builder, signature.args[0], array, index)
-        builder.store(value, place, align=8)
+        array_, index_, value_ = arguments
+        place = _place(context, builder, signature.args[0], array_, index_, signature.args[2])
+        builder.store(value_, place, align=8)
         return context.get_dummy_value()
 
-    return types.void(array, types.intp, _lanes), emit
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def spread(_: Any, value: Any) -> Any:
-    """The same number in every lane."""
-
-    def emit(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
-        empty = ir.Constant(_NUMBERS, ir.Undefined)
-        first = builder.insert_element(empty, arguments[0], ir.Constant(ir.IntType(32), 0))
-        order = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
-        return builder.shuffle_vector(first, empty, order)
-
-    return _lanes(types.float64), emit
+    return types.void(array, types.intp, value), emit
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -102,55 +112,52 @@ def select(_: Any, mask: Any, yes: Any, no: Any) -> Any:
     def emit(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
         return builder.select(*arguments)
 
-    return _lanes(_mask, _lanes, _lanes), emit
+    return yes(mask, yes, no), emit
 
 
-def _library(name: str, takes: Any, gives: Any) -> Any:
+def _library(name: str, *, reduces: bool = False) -> Any:
     """One of LLVM's own functions of a vector."""
 
     @intrinsic  # type: ignore[untyped-decorator]
     def function(_: Any, value: Any) -> Any:
         def emit(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
-            kind = ir.FunctionType(
-                ir.DoubleType() if gives is types.float64 else _NUMBERS, [_NUMBERS]
-            )
+            kind = ir.FunctionType(ir.DoubleType() if reduces else value.vector, [value.vector])
             called = cgutils.get_or_insert_function(
-                builder.module, kind, f"llvm.{name}.v{LANES}f64"
+                builder.module, kind, f"llvm.{name}.v{value.lanes}f64"
             )
             return builder.call(called, arguments)
 
-        return gives(takes), emit
+        return (types.float64 if reduces else value)(value), emit
 
     return function
 
 
-root = _library("sqrt", _lanes, _lanes)
-size = _library("fabs", _lanes, _lanes)
-least = _library("vector.reduce.fmin", _lanes, types.float64)
-largest = _library("vector.reduce.fmax", _lanes, types.float64)
+root, size = _library("sqrt"), _library("fabs")
+least = _library("vector.reduce.fmin", reduces=True)
+largest = _library("vector.reduce.fmax", reduces=True)
 
 
-def _operator(symbol: Any, kind: Any, result: Any, emit: Callable[[Any, Any, Any], Any]) -> None:
+def _operator(symbol: Any, takes: type, gives: type, emit: Callable[[Any, Any, Any], Any]) -> None:
     @intrinsic  # type: ignore[untyped-decorator]
     def apply(_: Any, a: Any, b: Any) -> Any:
         def emit_both(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
             return emit(builder, *arguments)
 
-        return result(kind, kind), emit_both
+        return gives(a.lanes)(a, b), emit_both
 
     @overload(symbol, strict=False)  # type: ignore[untyped-decorator]
     def implementation(a: Any, b: Any) -> Any:
-        return (lambda a, b: apply(a, b)) if a == b == kind else None
+        return (lambda a, b: apply(a, b)) if a == b and isinstance(a, takes) else None
 
 
 # A product that is added to something may be rounded once instead of twice, in all lanes alike.
 _FUSED = ("contract",)
-_operator(operator.add, _lanes, _lanes, lambda to, a, b: to.fadd(a, b, flags=_FUSED))
-_operator(operator.sub, _lanes, _lanes, lambda to, a, b: to.fsub(a, b, flags=_FUSED))
-_operator(operator.mul, _lanes, _lanes, lambda to, a, b: to.fmul(a, b, flags=_FUSED))
-_operator(operator.truediv, _lanes, _lanes, lambda to, a, b: to.fdiv(a, b))
-_operator(operator.lt, _lanes, _mask, lambda to, a, b: to.fcmp_ordered("<", a, b))
-_operator(operator.le, _lanes, _mask, lambda to, a, b: to.fcmp_ordered("<=", a, b))
-_operator(operator.eq, _lanes, _mask, lambda to, a, b: to.fcmp_ordered("==", a, b))
-_operator(operator.and_, _mask, _mask, lambda to, a, b: to.and_(a, b))
-_operator(operator.or_, _mask, _mask, lambda to, a, b: to.or_(a, b))
+_operator(operator.add, _Lanes, _Lanes, lambda to, a, b: to.fadd(a, b, flags=_FUSED))
+_operator(operator.sub, _Lanes, _Lanes, lambda to, a, b: to.fsub(a, b, flags=_FUSED))
+_operator(operator.mul, _Lanes, _Lanes, lambda to, a, b: to.fmul(a, b, flags=_FUSED))
+_operator(operator.truediv, _Lanes, _Lanes, lambda to, a, b: to.fdiv(a, b))
+_operator(operator.lt, _Lanes, _Mask, lambda to, a, b: to.fcmp_ordered("<", a, b))
+_operator(operator.le, _Lanes, _Mask, lambda to, a, b: to.fcmp_ordered("<=", a, b))
+_operator(operator.eq, _Lanes, _Mask, lambda to, a, b: to.fcmp_ordered("==", a, b))
+_operator(operator.and_, _Mask, _Mask, lambda to, a, b: to.and_(a, b))
+_operator(operator.or_, _Mask, _Mask, lambda to, a, b: to.or_(a, b))

@@ -16,7 +16,20 @@ from numba import njit
 from numpy.typing import NDArray
 
 from apportion.engine.gram import take_next
-from apportion.engine.lanes import LANES, largest, least, load, root, select, size, spread, store
+from apportion.engine.lanes import (
+    LANES,
+    WIDE,
+    largest,
+    least,
+    load,
+    load_wide,
+    root,
+    select,
+    size,
+    spread,
+    spread_wide,
+    store,
+)
 from apportion.engine.threads import side_by_side, threads_for
 
 Array = NDArray[np.float64]
@@ -264,25 +277,25 @@ def _diagonalise(
     end to its beginning with Wilkinson's shift; where a lane has nothing to do it turns by nothing.
     ``failed`` is set to one where as many sweeps as there is room for did not suffice.
     """
-    zero, one, two, tiny = spread(0.0), spread(1.0), spread(2.0), spread(_TINY)
-    epsilon, beyond = spread(_EPSILON), spread(float(n))
+    zero, one, two, tiny = spread_wide(0.0), spread_wide(1.0), spread_wide(2.0), spread_wide(_TINY)
+    epsilon, beyond = spread_wide(_EPSILON), spread_wide(float(n))
     sweeps, used, begin = 0, 0, 0
     store(failed, 0, zero)
     while True:
         low, high = beyond, zero
         d_low = d_next = e_low = d_high = zero
         was_small = zero  # 0: nothing beside the row after this one
-        above = load(diagonal, n - 1)
+        above = load_wide(diagonal, n - 1)
         for i in range(n - 2, begin - 1, -1):
-            here, e = load(diagonal, i), load(beside, i)
+            here, e = load_wide(diagonal, i), load_wide(beside, i)
             # Small beside its neighbours, or beside the matrix, whose largest entry was one.
             big = epsilon * (size(here) + size(above)) < size(e)
             big = big & (epsilon < size(e) + size(e))
             store(beside, i, select(big, e, zero))  # so that it stays small, whatever follows
             ends = big & (was_small == zero)
-            high = select(ends, spread(float(i + 1)), high)
+            high = select(ends, spread_wide(float(i + 1)), high)
             d_high = select(ends, above, d_high)
-            low = select(big, spread(float(i)), low)
+            low = select(big, spread_wide(float(i)), low)
             d_low, d_next = select(big, here, d_low), select(big, above, d_next)
             e_low = select(big, e, e_low)
             was_small = select(big, one, zero)
@@ -300,12 +313,12 @@ def _diagonalise(
         turn = root(bend * bend + one)
         g = d_high - d_low + e_low / (bend + select(bend < zero, zero - turn, turn))
         s, c, p = one, one, zero
-        d_above, z_above = load(diagonal, end), load(vector, end)
+        d_above, z_above = load_wide(diagonal, end), load_wide(vector, end)
         for i in range(end - 1, begin - 1, -1):
-            place, after = spread(float(i)), spread(float(i + 1))
+            place, after = spread_wide(float(i)), spread_wide(float(i + 1))
             active = (low <= place) & (place < high)
             last = low == place
-            d, e = load(diagonal, i), load(beside, i)
+            d, e = load_wide(diagonal, i), load_wide(beside, i)
             f, h = s * e, c * e
             x = d_above - p
             # As much as possible is ready before the root and the quotient, which take longest.
@@ -321,13 +334,13 @@ def _diagonalise(
             g_new = c_new * t - h
             store(diagonal, i + 1, select(active, x + p_new, d_above))
             kept = select(after < high, r, zero)
-            store(beside, i + 1, select(active, kept, load(beside, i + 1)))
+            store(beside, i + 1, select(active, kept, load_wide(beside, i + 1)))
             d_above = select(last, d - p_new, d)
             store(beside, i, select(last, g_new, e))
             store(rotations, 2 * used, c_new)
             store(rotations, 2 * used + 1, s_new)
             used += 1
-            z = load(vector, i)
+            z = load_wide(vector, i)
             store(vector, i + 1, s_new * z + c_new * z_above)
             z_above = c_new * z - s_new * z_above
             s, c = select(active, s_new, s), select(active, c_new, c)
@@ -343,11 +356,11 @@ def _rotate_back(sweeps: int, rotations: Array, ranges: Integers, vector: Array)
         used += ranges[sweep, 1] - ranges[sweep, 0]
     for sweep in range(sweeps - 1, -1, -1):
         begin, end = ranges[sweep, 0], ranges[sweep, 1]
-        z = load(vector, begin)
+        z = load_wide(vector, begin)
         for i in range(begin, end):
             used -= 1
-            c, s = load(rotations, 2 * used), load(rotations, 2 * used + 1)
-            above = load(vector, i + 1)
+            c, s = load_wide(rotations, 2 * used), load_wide(rotations, 2 * used + 1)
+            above = load_wide(vector, i + 1)
             store(vector, i, c * z + s * above)
             z = c * above - s * z
         store(vector, end, z)
@@ -358,18 +371,23 @@ def _filter(
     n: int, diagonal: Array, sizes: Array, alpha: Array, ridge: float, vector: Array, gain: Array
 ) -> None:
     """Multiply by f of the eigenvalues, relative to the largest f, which becomes the ``gain``."""
-    zero, one, bound, normal = spread(0.0), spread(1.0), spread(ridge), spread(2.3e-308)
-    scale, shift = load(sizes, 0), load(alpha, 0)
+    zero, one, bound, normal = (
+        spread_wide(0.0),
+        spread_wide(1.0),
+        spread_wide(ridge),
+        spread_wide(2.3e-308),
+    )
+    scale, shift = load_wide(sizes, 0), load_wide(alpha, 0)
     top = zero
     for i in range(n):
-        value = load(diagonal, i) * scale
+        value = load_wide(diagonal, i) * scale
         value = select(value < zero, zero, value) + shift
         top = select(top < value, value, top)
         store(diagonal, i, value)
-    least_known = spread(n * _EPSILON) * top
+    least_known = spread_wide(n * _EPSILON) * top
     most = zero
     for i in range(n):
-        value = load(diagonal, i)
+        value = load_wide(diagonal, i)
         known = (least_known < value) & (normal < value)
         # No square, which might be too large or too small a number.
         factor = select(known, one / (value + bound * (bound / value)), zero)
@@ -377,7 +395,7 @@ def _filter(
         store(diagonal, i, factor)
     inverse = select(zero < most, one / most, zero)
     for i in range(n):
-        store(vector, i, load(vector, i) * (load(diagonal, i) * inverse))
+        store(vector, i, load_wide(vector, i) * (load_wide(diagonal, i) * inverse))
     store(gain, 0, most)
 
 
@@ -394,32 +412,48 @@ def _filtered(
     failed: Array,
 ) -> None:
     systems, n = b.shape
+    entries = packed.shape[1]
     nothing = np.zeros(max(systems, n))
-    matrix, vector, product = _vectors(packed.shape[1]), _vectors(n), _vectors(n)
-    diagonal, beside, factor = _vectors(n), _vectors(n), _vectors(n)
-    v, w = _vectors(n), _vectors(n)
+    matrices, factors = _vectors(2 * entries), _vectors(2 * n)
+    own_diagonal, own_beside, own_vector = _vectors(n), _vectors(n), _vectors(n)
+    product, v, w = _vectors(n), _vectors(n), _vectors(n)
+    diagonal, beside, vector = _vectors(2 * n), _vectors(2 * n), _vectors(2 * n)
     ranges = np.empty((_SWEEPS * (n + 4), 2), dtype=np.int64)
-    rotations = _vectors(2 * n * len(ranges))  # room that is not used takes no memory
-    of_matrix, of_vector, shift = _vectors(1), _vectors(1), _vectors(1)
-    gain, unfinished = _vectors(1), _vectors(1)
+    rotations = _vectors(4 * n * len(ranges))  # room that is not used takes no memory
+    of_matrix, of_vector, shift = _vectors(2), _vectors(2), _vectors(2)
+    gain, unfinished = _vectors(2), _vectors(2)
     while True:
-        start = take_next(counter) * LANES
+        start = take_next(counter) * WIDE
         if start >= systems:
             break
-        _fill(packed, scale, shared, start, matrix, of_matrix)
-        _fill(b, nothing, nothing, start, vector, of_vector)
-        for lane in range(LANES):
+        for lane in range(WIDE):
             shift[lane] = alpha[min(start + lane, systems - 1)]
-        _tridiagonalise(n, matrix, vector, diagonal, beside, factor, v, w, product)
+        for half in range(2):
+            first, numbers = start + half * LANES, half * LANES
+            matrix = matrices[numbers * entries : (numbers + LANES) * entries]
+            factor = factors[numbers * n : (numbers + LANES) * n]
+            _fill(packed, scale, shared, first, matrix, of_matrix[numbers:])
+            _fill(b, nothing, nothing, first, own_vector, of_vector[numbers:])
+            _tridiagonalise(n, matrix, own_vector, own_diagonal, own_beside, factor, v, w, product)
+            for k in range(n):
+                store(diagonal, 2 * k + half, load(own_diagonal, k))
+                store(beside, 2 * k + half, load(own_beside, k))
+                store(vector, 2 * k + half, load(own_vector, k))
         sweeps = _diagonalise(n, diagonal, beside, vector, rotations, ranges, unfinished)
         _filter(n, diagonal, of_matrix, shift, ridge, vector, gain)
         _rotate_back(sweeps, rotations, ranges, vector)
-        _reflect_back(n, matrix, factor, vector)
-        for lane in range(min(LANES, systems - start)):
-            failed[start + lane] = unfinished[lane]
+        for half in range(2):
+            first, numbers = start + half * LANES, half * LANES
+            matrix = matrices[numbers * entries : (numbers + LANES) * entries]
+            factor = factors[numbers * n : (numbers + LANES) * n]
             for k in range(n):
-                value = vector[k * LANES + lane] * of_vector[lane]
-                theta[start + lane, k] = value * gain[lane]
+                store(own_vector, k, load(vector, 2 * k + half))
+            _reflect_back(n, matrix, factor, own_vector)
+            for lane in range(min(LANES, systems - first)):
+                failed[first + lane] = unfinished[numbers + lane]
+                for k in range(n):
+                    value = own_vector[k * LANES + lane] * of_vector[numbers + lane]
+                    theta[first + lane, k] = value * gain[numbers + lane]
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
