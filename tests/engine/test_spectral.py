@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 from apportion.engine import spectral
-from apportion.engine.lanes import LANES
+from apportion.engine.lanes import LANES, WIDE
 from apportion.engine.spectral import solve_filtered, solve_positive
 from apportion.privacy import pack
 from tests.threads import this_many_threads
@@ -201,10 +201,11 @@ class TestFiltered:
         spectral._tridiagonalise(
             8, matrix, vector.ravel(), d.ravel(), e.ravel(), *scratch
         )  # fmt: skip
-        failed = np.zeros(LANES)
-        rotations, ranges = np.zeros(3 * 8 * 2 * LANES), np.zeros((3, 2), dtype=np.int64)
-        spectral._diagonalise(8, d.ravel(), e.ravel(), vector.ravel(), rotations, ranges, failed)
-        assert failed.tolist() == [1.0, 0.0] + [1.0] * (LANES - 2)
+        d, e, vector = (np.concatenate([each, each], axis=1).ravel() for each in (d, e, vector))
+        failed = np.zeros(WIDE)
+        rotations, ranges = np.zeros(3 * 8 * 2 * WIDE), np.zeros((3, 2), dtype=np.int64)
+        spectral._diagonalise(8, d, e, vector, rotations, ranges, failed)
+        assert failed.tolist() == 2 * ([1.0, 0.0] + [1.0] * (LANES - 2))
 
     def test_no_systems(self) -> None:
         assert solve_filtered(np.zeros((0, 3)), np.zeros((0, 2)), np.zeros(0), 1.0).shape == (0, 2)

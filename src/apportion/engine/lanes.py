@@ -47,7 +47,7 @@ class _Model(models.PrimitiveModel):  # type: ignore[misc]
         super().__init__(manager, kind, kind.vector)
 
 
-def _place(context: Any, builder: Any, array_type: Any, array: Any, index: Any, kind: Any) -> Any:
+def _place(context: Any, builder: Any, kind: Any, array_type: Any, array: Any, index: Any) -> Any:
     """The address of the vector at ``index`` of a contiguous array."""
     data = make_array(array_type)(context, builder, array).data
     first = builder.mul(index, ir.Constant(index.type, kind.lanes))
@@ -62,7 +62,7 @@ def _load(lanes: int) -> Any:
         """The vector at ``index`` of an array of vectors, which for NumPy are so many numbers each."""
 
         def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            place = _place(context, builder, signature.args[0], *arguments, kind)
+            place = _place(context, builder, kind, signature.args[0], *arguments)
             return builder.load(place, align=8)
 
         return kind(array, types.intp), emit
@@ -97,9 +97,9 @@ def store(_: Any, array: Any, index: Any, value: Any) -> Any:
     """Put a vector to ``index`` of an array of vectors."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        array_, index_, value_ = arguments
-        place = _place(context, builder, signature.args[0], array_, index_, signature.args[2])
-        builder.store(value_, place, align=8)
+        *where, vector = arguments
+        place = _place(context, builder, value, signature.args[0], *where)
+        builder.store(vector, place, align=8)
         return context.get_dummy_value()
 
     return types.void(array, types.intp, value), emit
