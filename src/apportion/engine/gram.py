@@ -144,14 +144,18 @@ put_row, add_row = _row_writer(add=False), _row_writer(add=True)
 
 @intrinsic  # type: ignore[untyped-decorator]
 def put_turned(_: Any, out: Any, p: Any, source: Any, q: Any, scale: Any) -> Any:  # noqa: ARG001
-    """out[p + i, q + j] = scale[0, p + i] * source[q + j, p + i], i and j being lanes of a vector."""
+    """out[p + i, q + j] = scale[0, p + i] * source[q + j, p + i], i and j being lanes of a vector.
+
+    Without a factor if ``scale`` is None.
+    """
 
     def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         writer = VectorWriter(context, builder, signature, args)
         lanes, p, q = writer.lanes, args[1], args[3]
-        factors = writer.load(writer.place(writer.matrix(4), ir.Constant(INDEX, 0), p), lanes)
         rows = [writer.load(writer.place(writer.matrix(2), q, p, j), lanes) for j in range(lanes)]
-        rows = [builder.fmul(row, factors) for row in rows]
+        if not isinstance(scale, types.NoneType):
+            place = writer.place(writer.matrix(4), ir.Constant(INDEX, 0), p)
+            rows = [builder.fmul(row, writer.load(place, lanes)) for row in rows]
         step = lanes // 2
         while step:  # exchange the upper right and lower left quarters, then those of each quarter
             upper = [lanes + j - step if j & step else j for j in range(lanes)]

@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from apportion.engine.gram import take_next
+from apportion.engine.gram import put_turned, take_next
 from apportion.engine.lanes import (
     LANES,
     WIDE,
@@ -125,7 +125,12 @@ def _fill(rows: Array, scale: Array, shared: Array, first: int, ready: Array, si
     Lanes beyond the last row repeat it.
     """
     systems, width = rows.shape
-    for entry in range(width):
+    done, as_rows = 0, ready.reshape((width, LANES))
+    if first + LANES <= systems:
+        while done + LANES <= width:
+            put_turned(as_rows, done, rows[first:], 0, None)
+            done += LANES
+    for entry in range(done, width):
         for lane in range(LANES):
             ready[entry * LANES + lane] = rows[min(first + lane, systems - 1), entry]
     for lane in range(LANES):
@@ -326,7 +331,7 @@ def _diagonalise(
             square = f * f + g * g
             turns = active & (tiny < square)
             r = root(square)
-            inverse = one / r
+            inverse = r * (one / square)  # the quotient need not wait for the root
             s_new = select(turns, f * inverse, zero)
             c_new = select(turns, g * inverse, one)
             t = select(turns, product * inverse, twice)
