@@ -24,6 +24,7 @@ def test_a_run_reports_everything_that_it_should() -> None:
     assert "round 1 of 1: cg" in said
     assert found.machine.threads >= 1
     assert min(found.machine.sgemm_gflops, found.machine.copy_gb_per_second) > 0
+    assert all(share > 0 for share in (found.sgemm_share | found.bandwidth_share).values())
 
 
 def test_alone() -> None:
@@ -32,10 +33,14 @@ def test_alone() -> None:
     assert found.ratios == {}
 
 
-def test_arithmetic_of_a_sweep() -> None:
-    # One user, one item, one row, one factor: a product and a sum for each matrix, a third of a root.
-    assert speed.arithmetic(1, 1, 1, 1, "shared") == pytest.approx(2 + 1 / 3 + 2 + 2)
-    assert speed.arithmetic(1, 1, 1, 1, "per_task") == pytest.approx(2 * (2 + 1 / 3 + 2))
+def test_arithmetic_and_traffic_of_a_sweep() -> None:
+    # One item, one row, one factor: four for X'y and squares, four for each of seven steps, two for b.
+    shared = 4 + 4 * 7 + 2
+    assert speed.arithmetic(1, 1, 1, "shared") == shared
+    assert speed.arithmetic(1, 1, 1, "per_task") == pytest.approx(shared + 2 + 4 / 3)
+    rows, users = (4 + 4 + 8) + (2 + 4), 8 + 8 + 2
+    assert speed.traffic(1, 1, 1, 1, "shared") == rows + users + 32
+    assert speed.traffic(1, 1, 1, 1, "per_task") == rows + users + 2 * 32
 
 
 def test_unknown_shapes_and_peers() -> None:

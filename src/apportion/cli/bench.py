@@ -70,15 +70,15 @@ def _table(found: "Speed") -> Table:
     )
     table = Table(title=title, title_justify="left")
     table.add_column("a sweep")
-    for name in ("seconds", "x exact", "x CG", "of sgemm"):
+    for name in ("seconds", "x exact", "x CG", "of sgemm", "of copies"):
         table.add_column(name, justify="right")
     for name, seconds in found.seconds.items():
         ratios = [found.ratios.get(f"{name}_vs_{peer}") for peer in ("exact", "cg")]
-        share = found.sgemm_share.get(name)
+        shares = [each.get(name) for each in (found.sgemm_share, found.bandwidth_share)]
         table.add_row(
             _NAMES[name],
             f"{seconds:.3f}",
             *("" if ratio is None else f"{ratio:.2f}" for ratio in ratios),
-            "" if share is None else f"{share:.0%}",
+            *("" if share is None else f"{share:.0%}" for share in shares),
         )
     return table

@@ -41,6 +41,8 @@ class Speed:
         ratios: ours over the peer's, ``per_task_vs_exact`` and so on.
         sgemm_share: of the machine's sgemm, by name: arithmetic of ours at that speed would take this
             portion of the time.
+        bandwidth_share: of the machine's copies of memory, likewise. What is read again and again comes
+            out of caches: this is how much there is to move, not how much memory sees of it.
         machine: see there.
     """
 
@@ -52,6 +54,7 @@ class Speed:
     seconds: dict[str, float]
     ratios: dict[str, float]
     sgemm_share: dict[str, float]
+    bandwidth_share: dict[str, float]
     machine: Machine
 
     def to_dict(self) -> dict[str, Any]:
@@ -105,21 +108,37 @@ def run(
             if peer in seconds
         },
         sgemm_share={
-            name: arithmetic(*shape, factors, name) / 1e9 / seconds[name] / machine.sgemm_gflops
+            name: arithmetic(*shape[1:], factors, name) / 1e9 / seconds[name] / machine.sgemm_gflops
+            for name in OURS
+        },
+        bandwidth_share={
+            name: traffic(*shape, factors, name) / 1e9 / seconds[name] / machine.copy_gb_per_second
             for name in OURS
         },
         machine=machine,
     )
 
 
-def arithmetic(users: int, items: int, rows: int, factors: int, name: str) -> float:
-    """Operations of a sweep that nobody can leave out: symmetric matrices, their Cholesky factors, b."""
+# Of conjugate gradients, for a user, in data of these shapes.
+_STEPS = 7
+
+
+def arithmetic(items: int, rows: int, factors: int, name: str) -> float:
+    """Operations of a sweep: users by conjugate gradients, matrices of items and their reduction, b."""
     d = float(factors)
-    user_step = rows * d * (d + 1) + users * d**3 / 3 + 2 * rows * d
-    item_step = 2 * rows * d
+    operations = rows * d * (4 * _STEPS + 4) + 2 * rows * d
     if name == "per_task":
-        item_step += rows * d * (d + 1) + items * d**3 / 3
-    return user_step + item_step
+        operations += rows * d * (d + 1) + items * d**3 * 4 / 3
+    return operations
+
+
+def traffic(users: int, items: int, rows: int, factors: int, name: str) -> float:
+    """Bytes that a sweep reads and writes: rows that are gathered, users' vectors, sums of items."""
+    d = float(factors)
+    user_step = rows * (4 * d + 4 + 8) + users * 8 * d  # float32; item, label
+    item_step = rows * (2 * d + 4) + users * (8 + 2) * d  # 16 bits; user; bounding
+    sums = d * (d + 1) / 2 + d if name == "per_task" else d
+    return user_step + item_step + items * sums * 8 * 4  # sum, noise, noisy sum, solution of it
 
 
 def measure_machine(size: int = 2048, megabytes: int = 256) -> Machine:
