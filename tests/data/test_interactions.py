@@ -151,6 +151,32 @@ def test_equal_items_of_two_users_are_not_merged() -> None:
     np.testing.assert_array_equal(data.by_user.rating, [1.0, 2.0, 3.0, 4.0])
 
 
+@pytest.mark.parametrize("rated", [False, True])
+@pytest.mark.parametrize("repeats", [False, True])
+def test_the_order_of_rows_does_not_matter(rated: bool, repeats: bool) -> None:
+    rng = np.random.default_rng(5)
+    cell = np.sort(rng.choice(30 * 20, 200, replace=repeats))
+    user, item = cell // 20, cell % 20
+    rating = (cell % 7 + 1).astype(np.float32)  # the same wherever a pair is the same
+
+    def read(order: Any) -> list[Any]:
+        own = user[order], item[order].astype(np.int32), rating[order] if rated else None
+        data = Interactions(*own, items=20)
+        sides = [vars(side).values() for side in (data.by_user, data.by_item)]
+        columns = [column for side in sides for column in side]
+        for mine in own[1:]:  # what becomes of the caller's arrays does not matter
+            if mine is not None:
+                mine[:] = 0
+        return columns
+
+    expected = read(np.arange(200))  # sorted by user and item: nothing is to be done
+    by_user = np.argsort(user + rng.random(200), kind="stable")
+    for order in (by_user, np.argsort(item, kind="stable"), rng.permutation(200)):
+        for column, other in zip(read(order), expected, strict=True):
+            np.testing.assert_array_equal(column, other)
+            assert getattr(column, "dtype", None) == getattr(other, "dtype", None)
+
+
 def test_repeated_ratings_are_averaged() -> None:
     data = made(user=["ann"] * 4, item=[10, 20, 10, 10])
     np.testing.assert_array_equal(data.by_user.other, [0, 1])

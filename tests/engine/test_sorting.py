@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apportion.engine import TaskRows, UserRows, threads
-from apportion.engine.sorting import Integers, counting_sort, group, number_rows
+from apportion.engine.sorting import (
+    Integers,
+    ascends,
+    counting_sort,
+    group,
+    number_rows,
+    turn,
+)
 from apportion.engine.threads import extremes, row_blocks, side_by_side
 
 
@@ -46,6 +53,30 @@ def test_columns_go_with_their_keys(blocks: int) -> None:
     _, others, values = group(key, 7, other.astype(np.int64), value)
     np.testing.assert_array_equal(others, other[order])
     np.testing.assert_array_equal(values, value[order])
+
+
+@pytest.mark.parametrize("rated", [False, True])
+def test_groups_are_turned(blocks: int, rated: bool) -> None:
+    rng = np.random.default_rng(2)
+    start = np.concatenate([[0, 0], np.cumsum(rng.integers(4, size=90)), [200, 200]])
+    key, value = rng.integers(7, size=200), rng.random(200).astype(np.float32) if rated else None
+    expected = group(key, 7, number_rows(start), value)
+    found = turn(start, key, 7, value)
+    for column, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(column, other)
+        assert (column is None) == (other is None)
+        if column is not None and other is not None:
+            assert column.dtype == other.dtype
+
+
+def test_what_ascends() -> None:
+    assert ascends(np.array([], dtype=int))
+    assert ascends(np.array([3, 3, 5]))
+    assert not ascends(np.array([3, 5, 4]))
+    start = np.array([0, 0, 2, 2, 4])
+    assert ascends(np.array([3, 4, 0, 1]), start)
+    assert not ascends(np.array([3, 3, 0, 1]), start)
+    assert not ascends(np.array([3, 4, 1, 0]), start)
 
 
 def test_rows_are_numbered_by_their_groups(blocks: int) -> None:

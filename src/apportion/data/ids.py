@@ -79,14 +79,19 @@ def _number_integers(ids: Integers) -> tuple[Integers, Integers]:
         column = pl.Series(ids)
         distinct = column.gather(column.arg_unique()).sort().to_numpy()
         return distinct, _find_hashed(_modulo(ids), _modulo(distinct))
-    numbers, offset = _modulo(ids), np.uint64(low % 2**64)
+    numbers: Integers
+    offset: Any
+    if ids.dtype == np.int32:  # the usual small numbers as they are, all others as one type
+        numbers, offset = np.ascontiguousarray(ids), np.int64(low)
+    else:
+        numbers, offset = _modulo(ids), np.uint64(low % 2**64)
     blocks = row_blocks(len(ids))
     present = np.zeros(high - low + 1, dtype=np.bool_)
     side_by_side(lambda rows: _mark(numbers[rows], offset, present), blocks)
     positions = np.cumsum(present, dtype=index_type(len(ids))) - 1
     codes = np.empty(len(ids), dtype=positions.dtype)
     side_by_side(lambda rows: _look_up(numbers[rows], offset, positions, codes[rows]), blocks)
-    return (np.flatnonzero(present).astype(np.uint64) + offset).astype(ids.dtype), codes
+    return (np.flatnonzero(present).astype(offset.dtype) + offset).astype(ids.dtype), codes
 
 
 def _number_texts(ids: pl.Series) -> tuple[NDArray[Any], Integers]:

@@ -13,7 +13,7 @@ from apportion.data.catalogue import Catalogue, read_catalogue
 from apportion.data.files import check_columns, read_columns
 from apportion.data.graph import Graph, mix
 from apportion.data.ids import Integers, id_keys, number_ids, read_column
-from apportion.engine.sorting import group, number_rows
+from apportion.engine.sorting import ascends, group, index_type, number_rows, turn
 from apportion.engine.threads import extremes
 from apportion.privacy.checks import number, whole, word
 from apportion.privacy.errors import DataError, ParameterError
@@ -76,9 +76,11 @@ class Interactions:
         self.catalogue_from_data = isinstance(items, str)
         self.item_ids, item_codes = read_catalogue("item", items, item_ids)
         self.user_ids, user_codes = number_ids(user_ids)
-        self.by_user = _merge(
+        self.by_user, by_item = _sort(
             user_codes, len(self.user_ids), item_codes, len(self.item_ids), ratings
         )
+        if by_item is not None:
+            self.by_item = by_item
 
     @classmethod
     def from_frame(
@@ -319,27 +321,41 @@ def _key(seed: int) -> int:
     return whole("seed", seed, at_least=0) % 2**64
 
 
-def _merge(
+def _sort(
     user: Integers, users: int, item: Integers, items: int, rating: NDArray[np.float32] | None
-) -> Orientation:
-    """Sort by user, then item (two stable counting sorts), and merge what repeats a pair."""
-    by_user = _turn(Orientation(*group(item, items, user, rating)), users)
+) -> tuple[Orientation, Orientation | None]:
+    """By user, then item, with rows merged that repeat a pair; and by item, if that came about.
+
+    By two stable sorts after a first one by user, which files often have behind them already.
+    """
+    item = np.asarray(item, dtype=index_type(items))
+    if ascends(user):
+        start = np.searchsorted(user, np.arange(users + 1))
+        given = Orientation(start, item, rating)
+    else:
+        given = Orientation(*group(user, users, item, rating))
+    if ascends(given.other, given.start):
+        # The caller's own arrays, perhaps, which may change.
+        rating = None if given.rating is None else given.rating.copy()
+        return Orientation(given.start, given.other.copy(), rating), None
+    by_item = _turn(given, items)
+    by_user = _turn(by_item, users)
     repeats = by_user.other[1:] == by_user.other[:-1]
     edges = by_user.start[1:-1]
     repeats[edges[(edges > 0) & (edges < len(item))] - 1] = False
     if not repeats.any():
-        return by_user
+        return by_user, by_item
     first = np.flatnonzero(np.concatenate([[True], ~repeats]))
     rating = by_user.rating
     if rating is not None:
         count = np.diff(np.append(first, len(rating)))
         rating = (np.add.reduceat(rating.astype(np.float64), first) / count).astype(np.float32)
-    return Orientation(np.searchsorted(first, by_user.start), by_user.other[first], rating)
+    return Orientation(np.searchsorted(first, by_user.start), by_user.other[first], rating), None
 
 
 def _turn(side: Orientation, others: int) -> Orientation:
     """The interactions grouped the other way, in ascending order of the groups they were in."""
-    return Orientation(*group(side.other, others, number_rows(side.start), side.rating))
+    return Orientation(*turn(side.start, side.other, others, side.rating))
 
 
 def check_range(rating_range: tuple[float, float] | None) -> tuple[float, float] | None:

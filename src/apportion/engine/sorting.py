@@ -33,13 +33,7 @@ def group(
 
     Rows of one key keep their order. Shapes [keys + 1], [rows], [rows].
     """
-    key = np.ascontiguousarray(key, dtype=index_type(keys))
-    blocks = list(row_blocks(len(key)))
-    counts = np.stack(side_by_side(lambda rows: _count(key[rows], keys), blocks))
-    start = np.zeros(keys + 1, dtype=np.int64)
-    np.cumsum(counts.sum(axis=0), out=start[1:])
-    # Where the rows of each block go: after those of the same key in the blocks before it.
-    following = start[:-1] + np.cumsum(counts, axis=0) - counts
+    key, blocks, start, following = _places(key, keys)
 
     def placed(column: NDArray[Any]) -> NDArray[Any]:
         out = np.empty_like(column)
@@ -61,11 +55,33 @@ def group(
         blocks,
         following,
     )
-    others, values = np.empty_like(other), np.empty_like(value)
+    return start, *_split(pairs, blocks)
+
+
+def turn(
+    start: Integers, key: Integers, keys: int, value: NDArray[np.float32] | None
+) -> tuple[Integers, Integers, NDArray[np.float32] | None]:
+    """Group by key what is grouped already: the same as ``group(key, keys, number_rows(start), value)``.
+
+    Rows of one key are then in the order of the groups that they were in.
+    """
+    if value is not None and index_type(len(start)) != np.int32:
+        return group(key, keys, number_rows(start), value)
+    key, blocks, new_start, following = _places(key, keys)
+    turned = np.empty(len(key), dtype=index_type(len(start)) if value is None else np.uint64)
     side_by_side(
-        lambda rows: _split(pairs[rows], others[rows], values[rows].view(np.uint32)), blocks
+        lambda rows, next_place: _turn(
+            start,
+            rows.start,
+            key[rows],
+            None if value is None else value[rows].view(np.uint32),
+            next_place,
+            turned,
+        ),
+        blocks,
+        following,
     )
-    return start, others, values
+    return (new_start, turned, None) if value is None else (new_start, *_split(turned, blocks))
 
 
 def number_rows(start: Integers) -> Integers:
@@ -73,6 +89,34 @@ def number_rows(start: Integers) -> Integers:
     groups = np.empty(int(start[-1]), dtype=index_type(len(start)))
     side_by_side(lambda rows: _number(start, rows.start, groups[rows]), row_blocks(len(groups)))
     return groups
+
+
+def ascends(values: Integers, start: Integers | None = None) -> bool:
+    """Whether no number is below the one before it; or, in each group, all are above it."""
+    if start is None:
+        return bool(_ascends(values))
+    return bool(_ascends_in_groups(values, start))
+
+
+def _places(key: Integers, keys: int) -> tuple[Integers, list[slice], Integers, Integers]:
+    """The keys, blocks of rows, where each key begins, and where it goes on with each block's rows."""
+    key = np.ascontiguousarray(key, dtype=index_type(keys))
+    blocks = row_blocks(len(key))
+    counts = np.stack(side_by_side(lambda rows: _count(key[rows], keys), blocks))
+    start = np.zeros(keys + 1, dtype=np.int64)
+    np.cumsum(counts.sum(axis=0), out=start[1:])
+    # After those of the same key in the blocks before.
+    return key, blocks, start, start[:-1] + np.cumsum(counts, axis=0) - counts
+
+
+def _split(
+    pairs: NDArray[np.uint64], blocks: list[slice]
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    low, high = np.empty(len(pairs), dtype=np.int32), np.empty(len(pairs), dtype=np.float32)
+    side_by_side(
+        lambda rows: _split_pairs(pairs[rows], low[rows], high[rows].view(np.uint32)), blocks
+    )
+    return low, high
 
 
 def index_type(size: int) -> Any:
@@ -111,7 +155,7 @@ def _place_pairs(
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _split(pairs: NDArray[np.uint64], low: Integers, high: NDArray[np.uint32]) -> None:
+def _split_pairs(pairs: NDArray[np.uint64], low: Integers, high: NDArray[np.uint32]) -> None:
     for row in range(len(pairs)):
         low[row] = np.int32(pairs[row])
         high[row] = np.uint32(pairs[row] >> np.uint64(32))
@@ -125,3 +169,42 @@ def _number(start: Integers, first: int, groups: Integers) -> None:
         while start[group + 1] <= first + row:
             group += 1
         groups[row] = group
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _turn(
+    start: Integers,
+    first: int,
+    key: Integers,
+    value: NDArray[np.uint32] | None,
+    next_place: Integers,
+    out: NDArray[Any],
+) -> None:
+    """Of the rows from the first on: their groups, below their values if there are any."""
+    group = np.searchsorted(start, first, side="right") - 1
+    for row in range(len(key)):
+        while start[group + 1] <= first + row:
+            group += 1
+        place = next_place[key[row]]
+        next_place[key[row]] = place + 1
+        if value is None:
+            out[place] = group
+        else:
+            out[place] = np.uint64(group) | np.uint64(value[row]) << np.uint64(32)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _ascends(values: Integers) -> bool:
+    for row in range(1, len(values)):  # noqa: SIM110 (compiled, a loop is faster)
+        if values[row] < values[row - 1]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _ascends_in_groups(values: Integers, start: Integers) -> bool:
+    for group in range(len(start) - 1):
+        for row in range(start[group] + 1, start[group + 1]):
+            if values[row] <= values[row - 1]:
+                return False
+    return True
