@@ -3,9 +3,10 @@
 NUMBA_NUM_THREADS=2 POLARS_MAX_THREADS=2 python -m benchmarks.reading [millions of rows]
 
 Simulated ratings of MovieLens-20M's users and items in random order, ids as numbers and as strings of 40
-and 18 letters, and with ids as numbers in the order of users, as MovieLens has them. Alternating rounds, the fastest counts, by the clock and in seconds of the processor. The
-latter matter less on a busy machine, but do not show where one core waits for the other. Memory is the most
-that a process of its own held while reading, less what it held before and the arrays of both orientations.
+and 18 letters, and with ids as numbers in the order of users, as MovieLens has them. Alternating rounds, the
+fastest counts, by the clock and in seconds of the processor. The latter matter less on a busy machine, but
+do not show where one core waits for the other. Memory is the most that a process of its own held while
+reading, less what it held before and the arrays of both orientations.
 """
 
 import hashlib
