@@ -8,7 +8,9 @@ then matter least.
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse
@@ -20,6 +22,7 @@ import apportion as ap
 from apportion.engine import CpuEngine, TaskRows
 from apportion.engine.gram import TILE, add_upper, aligned
 from apportion.engine.users import _solve_exactly
+from apportion.privacy import UserBound, short_rows
 
 USERS, ITEMS, ROWS = 136_677, 20_108, 10_000_000
 SIZES = (32, 64, 128)
@@ -94,16 +97,21 @@ def sweeps() -> None:
                 f"user step, {feedback}, d = {d}: {ours:.2f} s, {ours / plain:.3f} x plain float64"
             )
         features = rng.normal(size=(USERS, d))
-        rows = TaskRows.sort(features, user[order], label, weight, user[order], item[order], ITEMS)
+        short, unit = short_rows(features, 1.0)
+        grids = UserBound(1.0, "A").grid(1.0), UserBound(1.0, "b").grid(1.0)
+        rows = TaskRows.sort(
+            cast(Any, short), user[order], label, weight, user[order], item[order], ITEMS
+        )
+        rows = replace(rows, unit=unit)
         matrix = scipy.sparse.csr_matrix(
             (rows.weight * rows.label, rows.feature_row, rows.start), shape=(ITEMS, USERS)
         )
         X = rng.normal(size=(2**11, d))
         block = max(1, 64 * 2**20 // (8 * d * (d + 1)))
 
-        def statistics(rows: TaskRows = rows, block: int = block) -> None:
+        def statistics(rows: TaskRows = rows, block: int = block, grids: Any = grids) -> None:
             for first in range(0, ITEMS, block):
-                engine.statistics(rows, first, min(first + block, ITEMS))
+                engine.statistics(rows, first, min(first + block, ITEMS), grids)
 
         def products(X: np.ndarray = X) -> None:
             with threadpool_limits(1):  # threads that wait for each other would count
@@ -113,7 +121,7 @@ def sweeps() -> None:
         summed, multiplied, moments, sparse = fastest(
             statistics,
             products,
-            partial(engine.moments, rows),
+            partial(engine.moments, rows, grids[1]),
             partial(matrix.dot, features),
             rounds=3,
         )

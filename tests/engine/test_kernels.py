@@ -59,15 +59,21 @@ def assert_close(found: np.ndarray, expected: np.ndarray, tolerance: float) -> N
     assert (error <= tolerance * np.linalg.norm(expected, axis=1)).all()
 
 
-@pytest.mark.parametrize("d", SIZES)
+@pytest.mark.parametrize("d", [1, 3, 17, 32, 100])
 @pytest.mark.parametrize("shares", [False, True], ids=["explicit", "implicit"])
 @pytest.mark.parametrize("even", [False, True], ids=["ridge n", "ridge 1"])
-def test_users(d: int, shares: bool, even: bool, threads: int) -> None:
+@pytest.mark.parametrize("steps", [False, True], ids=["factors", "steps"])
+def test_users(
+    d: int, shares: bool, even: bool, steps: bool, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not steps:
+        monkeypatch.setattr(users, "_WIDE", 1000)
     start, item, label, items = histories(d)
     ridge = np.ones(len(start) - 1) if even else 0.1 * np.maximum(1.0, np.diff(start))
     shared = 0.1 * items.T @ items if shares else np.zeros((d, d))
     found = CpuEngine().solve_users(start, item, label, items, ridge, shared)
-    assert_close(found, reference(start, item, label, items, ridge, shared), 1e-5)
+    expected = reference(start, item, label, items, ridge, shared)
+    assert_close(found, expected, 3e-5 if steps else 1e-5)
 
 
 @pytest.mark.parametrize("d", SIZES)
@@ -102,7 +108,7 @@ def test_users_of_any_scale(items_scale: float, label_scale: float, weight: floa
         )
     assert np.isfinite(found).all()
     if items_scale**2 > 1e-280:
-        assert_close(found, expected, 1e-5)
+        assert_close(found, expected, 3e-5)
 
 
 def test_users_beyond_float32_and_within() -> None:

@@ -6,9 +6,9 @@ system float32 cannot solve well is solved in float64 instead, by code that is p
 
 With the eigenvectors Q of what all users share, shared = Q S Q', and items turned by Q, a user's system is
 (X'X + D) v = X'y with D = S + ridge diagonal, X being its rows [n, d]. With fewer rows than factors it is
-smaller the other way round: v = D^-1/2 Z'a with (Z Z' + I) a = y and Z = X D^-1/2. But where users share
-something, conjugate gradients (``conjugate``) are tried first, to an error of 1e-5 of the vector or so: the
-rest of a user's system is then near its diagonal.
+smaller the other way round: v = D^-1/2 Z'a with (Z Z' + I) a = y and Z = X D^-1/2. But before either,
+conjugate gradients (``conjugate``) are tried, to an error of 1e-5 of the vector or so: less than what is
+lost where vectors become 16-bit numbers for a release.
 """
 
 from typing import Any
@@ -40,6 +40,7 @@ Integers = NDArray[np.integer[Any]]
 
 _LANES = 16
 _AT_ONCE = 32  # users that a thread takes at a time
+_WIDE = 32  # factors, from which on conjugate gradients are faster
 _GATHERED = 2**17  # numbers in a user's rows that are gathered all at once: they fit into a cache
 # A pivot so much smaller than its place on the diagonal was asks for a second look, ...
 _DOUBTFUL = 30.0
@@ -74,7 +75,7 @@ def solve_users(
         with np.errstate(over="ignore", invalid="ignore"):
             small[:-1, :dimension] = turned
         gathered = 0
-        if len(back):
+        if width >= _WIDE:
             gathered = min(int(np.diff(start).max(initial=0)), _GATHERED // width)
         rows = max(3 * width + TILE + 2, gathered + ROWS + 4)
         room = aligned((threads, rows * width), np.float32)
@@ -134,7 +135,7 @@ def _solve_quickly(
             order = -(-(stop - first) // _LANES) * _LANES
             rows = (item, label, items, first, stop)
             good = False
-            if stop - first <= gathered:
+            if smallest > 0.0 and stop - first <= gathered:
                 for k in range(dimension):
                     diagonal[0, k] = ridge[user] + eigenvalues[k]
                 good = solve_by_steps(*as_row, items, first, stop, diagonal, room, answer)
