@@ -1,6 +1,6 @@
 """Speed of the foundation, each as a ratio to a peer measured in the same run.
 
-python benchmarks/foundation.py
+python -m benchmarks.foundation
 """
 
 from collections.abc import Callable
@@ -17,8 +17,8 @@ from apportion.privacy.noise import TILE
 from benchmarks.timing import seconds
 
 
-def noise() -> None:
-    tasks, width = 100 * TILE, 528
+def noise(tiles: int = 100) -> None:
+    tasks, width = tiles * TILE, 528
     source, plain = NoiseSource(), np.random.default_rng(0)
     scales = Scales.of(np.full(width, 2.0**55))  # as for epsilon 1
 
@@ -46,9 +46,9 @@ def noise() -> None:
         )
 
 
-def statistics() -> None:
+def statistics(rows: int = 2_000_000) -> None:
     rng = np.random.default_rng(0)
-    rows, tasks, d = 2_000_000, 2000, 32
+    tasks, d = 2000, 32
     features = rng.normal(size=(50_000, d))
     row, task = rng.integers(0, 50_000, rows), rng.integers(0, tasks, rows)
     sorted_rows = TaskRows.sort(features, row, rng.random(rows), rng.random(rows), row, task, tasks)
@@ -62,12 +62,12 @@ def statistics() -> None:
     ours = seconds(lambda: CpuEngine().statistics(sorted_rows, 0, tasks))
     peer = seconds(numpy_loop)
     print(
-        f"A and b of 2 million rows, d = 32: {ours:.2f} s, {ours / peer:.2f} x a NumPy loop over tasks"
+        f"A and b of {rows:,} rows, d = 32: {ours:.2f} s, {ours / peer:.2f} x a NumPy loop over tasks"
     )
 
 
-def optimal_weights() -> None:
-    graph = ap.simulate_tasks(users=100_000, tasks=1000, tasks_per_user=10).graph
+def optimal_weights(users: int = 100_000) -> None:
+    graph = ap.simulate_tasks(users=users, tasks=1000, tasks_per_user=10).graph
     ours = seconds(lambda: solve_task_weights(graph, tolerance=1e-3), repeat=1)
     one_pass = seconds(lambda: np.bincount(graph.task, weights=np.ones(len(graph.task))))
     print(

@@ -25,6 +25,7 @@ from apportion.engine.users import _solve_exactly
 from apportion.privacy import UserBound, short_rows
 
 USERS, ITEMS, ROWS = 136_677, 20_108, 10_000_000
+TOP_USERS = 10_000
 SIZES = (32, 64, 128)
 
 
@@ -136,8 +137,9 @@ def sweeps() -> None:
 
 
 def best_items() -> None:
-    """The 20 best of all items for 10,000 users, less their histories."""
-    data = ap.simulate_interactions(users=10_000, items=ITEMS, rows=700_000, rating_range=None)
+    """The 20 best of all items for some users, less their histories."""
+    rows = 70 * TOP_USERS
+    data = ap.simulate_interactions(users=TOP_USERS, items=ITEMS, rows=rows, rating_range=None)
     start, item = data.by_user.start, data.by_user.other
     history = scipy.sparse.csr_matrix(
         (np.ones(len(item), np.float32), item, start), shape=(len(start) - 1, ITEMS)
@@ -157,7 +159,7 @@ def best_items() -> None:
 
         mine, its = fastest(ours, peer, rounds=3)
         print(
-            f"20 best for 10,000 users, d = {d}: {mine:.2f} s, {mine / its:.2f} x implicit's topk"
+            f"20 best for {TOP_USERS:,} users, d = {d}: {mine:.2f} s, {mine / its:.2f} x implicit's topk"
         )
 
 

@@ -18,11 +18,10 @@ def status(name: str) -> float:
     return int(line.split()[1]) / 1000
 
 
-def main() -> None:
+def main(factors: int = 128, like: str = "ml-20m") -> None:
     """Print the peaks for both kinds of statistics."""
-    factors = int(sys.argv[1]) if len(sys.argv) > 1 else 128
     small = ap.simulate_interactions(users=2000, items=300, rows=20_000)
-    data = ap.simulate_interactions(**SHAPES["ml-20m"])
+    data = ap.simulate_interactions(**SHAPES[like])
     vectors = 8e-6 * factors * (data.users + data.items)
     for statistics in ("shared", "per-task"):
         model = ap.MatrixFactorization(
@@ -39,4 +38,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 128)

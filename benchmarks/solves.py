@@ -132,6 +132,9 @@ class _Sums:
     def __init__(self, dimension: int) -> None:
         self._dimension = dimension
 
+    def prepare(self, rows: TaskRows) -> TaskRows:
+        return rows
+
     def statistics(
         self, rows: TaskRows, first_task: int, stop_task: int, grids: tuple[float, float] | None
     ) -> tuple[Array, Array]:
