@@ -426,9 +426,9 @@ def _labels(
         means = user_step.means(given.by_user.start, rating)
         return user_step.labels(data.by_user.start, data.by_user.rating, means)
     intercepts = intercepts.astype(np.float64)  # differences may be too large for 32 bits
-    place = match_ids(given.item_ids, data.item_ids)[given.by_user.other]
-    offset = np.append(intercepts, 0.0)[place]  # -1, not in the catalogue, is the last
-    means = user_step.means(given.by_user.start, rating - offset)
+    # -1, not in the catalogue, is the last.
+    offset = np.append(intercepts, 0.0)[match_ids(given.item_ids, data.item_ids)]
+    means = user_step.means(given.by_user.start, rating - offset[given.by_user.other])
     assert data.by_user.rating is not None
     rating = data.by_user.rating - intercepts[data.by_user.other]
     return user_step.labels(data.by_user.start, rating, means)

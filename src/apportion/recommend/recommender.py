@@ -51,15 +51,16 @@ class UserStep:
         if rating is not None and self.feedback == "explicit" and self.centring == "user":
             count = np.diff(start)
             some = count > 0
-            sums = np.add.reduceat(np.append(rating.astype(np.float64), 0.0), start[:-1])
-            means[some] = sums[some] / count[some]
+            sums = np.add.reduceat(rating, start[:-1][some], dtype=np.float64)
+            means[some] = sums / count[some]
         return means
 
     def labels(self, start: Integers, rating: NDArray[Any] | None, means: Array) -> Array:
         """y of every row, [rows]."""
         if self.feedback == "implicit" or rating is None:
             return np.ones(int(start[-1]))
-        return rating.astype(np.float64) - np.repeat(means, np.diff(start))
+        subtracted = np.repeat(means, np.diff(start))
+        return np.subtract(rating, subtracted, out=subtracted)
 
     def vectors(self, start: Integers, item: Integers, labels: Array, items: Array) -> Array:
         """The vectors of all users, [users, factors]."""
