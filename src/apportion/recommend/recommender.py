@@ -59,8 +59,9 @@ class UserStep:
         """y of every row, [rows]."""
         if self.feedback == "implicit" or rating is None:
             return np.ones(int(start[-1]))
-        subtracted = np.repeat(means, np.diff(start))
-        return np.subtract(rating, subtracted, out=subtracted)
+        labels = np.repeat(means, np.diff(start))
+        np.subtract(rating, labels, out=labels)
+        return labels
 
     def vectors(self, start: Integers, item: Integers, labels: Array, items: Array) -> Array:
         """The vectors of all users, [users, factors]."""
