@@ -14,7 +14,7 @@ from apportion.data.files import check_columns, read_columns
 from apportion.data.graph import Graph, mix
 from apportion.data.ids import Integers, id_keys, number_ids, read_column
 from apportion.engine.sorting import ascends, group, index_type, number_rows, turn
-from apportion.engine.threads import extremes
+from apportion.engine.threads import extremes, side_by_side
 from apportion.privacy.checks import number, whole, word
 from apportion.privacy.errors import DataError, ParameterError
 
@@ -74,8 +74,11 @@ class Interactions:
         self.events = "given" if rating is None else None
         self.catalogue_is_public = items is not None
         self.catalogue_from_data = isinstance(items, str)
-        self.item_ids, item_codes = read_catalogue("item", items, item_ids)
-        self.user_ids, user_codes = number_ids(user_ids)
+        # What polars does with strings it does in one thread.
+        (self.item_ids, item_codes), (self.user_ids, user_codes) = side_by_side(
+            lambda number: number(),
+            [lambda: read_catalogue("item", items, item_ids), lambda: number_ids(user_ids)],
+        )
         self.by_user, by_item = _sort(
             user_codes, len(self.user_ids), item_codes, len(self.item_ids), ratings
         )
