@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from apportion.engine import CpuEngine, TaskRows, sums, users
-from apportion.engine.conjugate import solve_by_steps
+from apportion.engine.conjugate import ROWS, VECTORS, solve_by_steps
 from apportion.engine.gram import add_upper, aligned, cholesky, padded, substitute
 from apportion.privacy import UserBound, short_rows, unpack
 from apportion.privacy.bounds import ROUNDING
@@ -93,11 +93,11 @@ def test_users_without_a_ridge(d: int) -> None:
         assert np.linalg.norm(y - X @ found[user]) <= least + 1e-4 * np.linalg.norm(y)
 
 
-@pytest.mark.parametrize("items_scale", [1e-200, 1e-25, 1e-8, 1e8, 1e25, 1e120])
-@pytest.mark.parametrize("label_scale", [1e-60, 1e-20, 1.0, 1e20, 1e60])
+@pytest.mark.parametrize("items_scale", [1e-200, 1e-25, 1e-16, 1e-11, 1e-8, 1e8, 1e16, 1e25, 1e120])
+@pytest.mark.parametrize("label_scale", [1e-60, 1e-20, 1e-11, 1e-6, 1.0, 1e11, 1e20, 1e60])
 @pytest.mark.parametrize("weight", [0.0, 0.3], ids=["explicit", "implicit"])
 def test_users_of_any_scale(items_scale: float, label_scale: float, weight: float) -> None:
-    d = 17
+    d = 17  # in whole vectors 32
     start, item, label, items = histories(d)
     ridge, shared = 0.1 * np.maximum(1.0, np.diff(start)), weight * items.T @ items
     expected = reference(start, item, label, items, ridge, shared) * (label_scale / items_scale)
@@ -124,7 +124,7 @@ def test_users_beyond_float32_and_within() -> None:
     np.testing.assert_allclose(found[3], 1e100 * expected[3], rtol=1e-3, atol=1e95)
 
 
-@pytest.mark.parametrize("d", [16, 64])
+@pytest.mark.parametrize("d", [17, 64])
 @pytest.mark.parametrize("weight", [1e-1, 1e-3, 1e-5, 1e-7])
 @pytest.mark.parametrize("least", [1.0, 1e-2, 1e-4])
 @pytest.mark.parametrize("decay", [0.0, 6.0])
@@ -137,6 +137,30 @@ def test_users_who_share_little(d: int, weight: float, least: float, decay: floa
     assert_close(found, reference(start, item, label, items, ridge, shared), 1e-4)
 
 
+@pytest.mark.parametrize("d", [32, 128])
+@pytest.mark.parametrize("mean", [1.0, 3.0])
+@pytest.mark.parametrize("grows", [0.04, 0.1, 0.3])
+def test_items_that_have_a_direction_in_common(d: int, mean: float, grows: float) -> None:
+    # One large eigenvalue, in which all labels lie: little is left, but not little of v.
+    rng = np.random.default_rng(0)
+    items = (mean + rng.normal(size=(ITEMS, d))) / np.sqrt(d)
+    size = np.array([3, 20, 100, 300])
+    start = np.concatenate([[0], np.cumsum(size)])
+    item, label = rng.integers(0, ITEMS, start[-1]), np.ones(start[-1])
+    ridge, zero = grows * size, np.zeros((d, d))
+    found = CpuEngine().solve_users(start, item, label, items, ridge, zero)
+    assert_close(found, reference(start, item, label, items, ridge, zero), 1e-4)
+
+
+def test_users_rows_in_any_layout() -> None:
+    start, item, label, items = histories(32)
+    ridge, shared = np.ones(len(start) - 1), items.T @ items
+    expected = CpuEngine().solve_users(start, item, label, items, ridge, shared)
+    start, item, label = (np.repeat(each, 2)[::2] for each in (start, item.astype(np.int32), label))
+    found = CpuEngine().solve_users(start, item, label, np.asfortranarray(items), ridge, shared.T)
+    np.testing.assert_array_equal(found, expected)
+
+
 def a_system(d: int, rows: int) -> tuple[Any, ...]:
     """Items and labels, all of which one user has, as ``solve_by_steps`` takes them, and room."""
     rng = np.random.default_rng(rows)
@@ -144,7 +168,7 @@ def a_system(d: int, rows: int) -> tuple[Any, ...]:
     items = aligned((rows + 1, width), np.float32)
     items[:-1, :d] = rng.normal(size=(rows, d)) / np.sqrt(d)
     item, label = np.arange(rows, dtype=np.int32)[None], rng.normal(size=(1, rows))
-    return item, label, items, aligned((width * (rows + 12),), np.float32)
+    return item, label, items, aligned((width * (rows + ROWS + VECTORS),), np.float32)
 
 
 @pytest.mark.parametrize("d", SIZES)
@@ -182,8 +206,9 @@ def test_users_of_more_rows_than_are_gathered(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
 @pytest.mark.parametrize("weight", [0.0, 0.3], ids=["explicit", "implicit"])
-def test_users_with_wrong_numbers_do_not_touch_others(wrong: float, weight: float) -> None:
-    start, item, label, items = histories(16)
+@pytest.mark.parametrize("d", [16, 32])
+def test_users_with_wrong_numbers_do_not_touch_others(wrong: float, weight: float, d: int) -> None:
+    start, item, label, items = histories(d)
     ridge, shared = np.ones(len(start) - 1), weight * items.T @ items
     expected = CpuEngine().solve_users(start, item, label, items, ridge, shared)
     label[start[13]] = wrong

@@ -68,6 +68,21 @@ class TestFiltered:
         mine = solve_filtered(pack(A), b, alpha, noise)
         assert_near(mine, by_eigenvectors(A, b, alpha, noise), 1e-12)
 
+    def test_any_layout_will_do(self) -> None:
+        A, b, alpha = noisy(2 * LANES + 3, 12, 1.0)
+        packed = pack(A)
+        solvers: list[Any] = [
+            lambda A, b: solve_filtered(A, b, alpha, 1.0),
+            lambda A, b: solve_positive(A, b, alpha),
+        ]
+        for solve in solvers:
+            expected = solve(packed, b)
+            wide, tall = np.repeat(packed, 2, axis=1)[:, ::2], np.asfortranarray(b)
+            np.testing.assert_array_equal(solve(wide, tall), expected)
+            small = packed.astype(np.float32), b.astype(np.float32)
+            alike = solve(*(rows.astype(np.float64) for rows in small))
+            np.testing.assert_array_equal(solve(*small), alike)
+
     @pytest.mark.parametrize("d", [2, 5, 32, 65])
     def test_nothing_regularises(self, d: int) -> None:
         rng = np.random.default_rng(1)

@@ -338,9 +338,9 @@ def _sort(
     else:
         given = Orientation(*group(user, users, item, rating))
     if ascends(given.other, given.start):
-        # The caller's own arrays, perhaps, which may change.
+        # The caller's own, perhaps, which may change.
         rating = None if given.rating is None else given.rating.copy()
-        return Orientation(given.start, given.other.copy(), rating), None
+        return Orientation(given.start, given.other, rating), None
     by_item = _turn(given, items)
     by_user = _turn(by_item, users)
     repeats = by_user.other[1:] == by_user.other[:-1]

@@ -3,8 +3,8 @@
 (X'X + D) v = X'y with D diagonal is solved without X'X: a step multiplies the rows X [n, d] twice by a
 vector, which takes 4 n d operations, where X'X takes n d^2 and its factor d^3 / 3. D, a ridge that grows with
 n or the weight of what users did not choose, keeps these systems near their diagonals: divided by those,
-their condition is usually 2 to 5, and seven to ten steps leave an error of about 1e-5 of v. Where they do
-not settle the caller makes a factor after all.
+their condition is usually 2 to 5, and seven to ten steps bring the error below 1e-5 of v. Where they do not
+settle the caller makes a factor after all.
 
 The rows are gathered once and stay in a cache; eight of them are multiplied at a time. A user's numbers are
 computed in the same order whoever else is there.
@@ -24,18 +24,18 @@ Array = NDArray[np.float64]
 Singles = NDArray[np.float32]
 
 ROWS = 8  # at a time
+VECTORS = 5  # that ``solve_by_steps`` needs room for, beside the rows
 AHEAD = 32  # rows that are asked for before they are needed
 
-# How far the error that is left must have come down, in the norm of the system over its diagonal: squared.
-_SETTLED = 3e-6**2
+# With S the diagonal of X'X + D = A, and |x|^2 = x'S x: A >= D >= S / grown, grown = max S / D. So an error e
+# of v, that leaves r = A e, has |e| <= grown (r'S^-1 r)^1/2. Of |v| it may be at most this much, squared.
+_SETTLED = 1e-5**2
 _STEPS = 16
-# After four steps, how far it must have come to be there in sixteen, as this is about how it goes on.
+# After a quarter of the steps a fifth of the way must be done: it goes on about as it began.
 _SOON, _BY_THEN = 4, _SETTLED**0.2
-# X'X may make the diagonal so much larger than D is. The error of v, relative to v and in the norm of the
-# diagonal, is at most that of the explained part, _SETTLED, times the condition of the divided system, whose
-# smallest eigenvalue is at least one over this.
+# Where the diagonal has grown more, float32 has not digits enough to settle.
 _GROWN = 30.0
-# Squares of numbers within these bounds, and of a millionth of them, float32 holds to all its digits.
+# Squares within these bounds stay numbers with all their digits when what was squared is a millionth of it.
 _LARGE, _SMALL = 1e30, 1e-24
 
 
@@ -179,18 +179,87 @@ def _product(x: Singles, y: Singles) -> float:
     return float(total)
 
 
-@njit(cache=True, fastmath={"reassoc", "contract"})  # type: ignore[untyped-decorator]
-def _step(
-    along: float, v: Singles, left: Singles, inverse: Singles, p: Singles, q: Singles
-) -> float:
-    """Go ``along`` p; what is left unexplained, squared, over the diagonal."""
-    factor, total = np.float32(along), np.float32(0.0)
-    for k in range(v.shape[1]):
-        v[0, k] += factor * p[0, k]
-        rest = left[0, k] - factor * q[0, k]
-        left[0, k] = rest
-        total += rest * rest * inverse[0, k]
-    return float(total)
+@intrinsic  # type: ignore[untyped-decorator]
+def _step(_: Any, v: Any, left: Any, whole: Any, inverse: Any, p: Any, q: Any, along: Any) -> Any:
+    """Go ``along`` p, all being rows [1, d]; what is left unexplained, r'S^-1 r, and v'S v."""
+
+    def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        writer = VectorWriter(context, builder, signature, args)
+        lanes, zero = writer.lanes, ir.Constant(INDEX, 0)
+        factor = writer.spread(args[6], lanes)
+
+        def go(column: Any, sums: list[Any]) -> list[Any]:
+            places = [writer.place(writer.matrix(which), zero, column) for which in range(6)]
+            v, left, whole, inverse, p, q = (writer.load(place, lanes) for place in places)
+            v = writer.add_product(v, factor, p)
+            left = writer.subtract_product(left, factor, q)
+            writer.store(v, places[0])
+            writer.store(left, places[1])
+            return [
+                writer.add_product(sums[0], left, builder.fmul(left, inverse)),
+                writer.add_product(sums[1], v, builder.fmul(v, whole)),
+            ]
+
+        none = ir.Constant(ir.VectorType(writer.number, lanes), [0.0] * lanes)
+        sums = writer.loop(zero, writer.matrix(0)[1], lanes, [none, none], go)
+        both = [writer.total(total) for total in sums]
+        return context.make_tuple(builder, signature.return_type, both)
+
+    del along
+    number = v.dtype
+    return types.UniTuple(number, 2)(v, left, whole, inverse, p, q, number), write
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _turn(_: Any, p: Any, q: Any, left: Any, inverse: Any, diagonal: Any, before: Any) -> Any:
+    """p = S^-1 r + before * p, and q = D p, all being rows [1, d]."""
+
+    def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        writer = VectorWriter(context, builder, signature, args)
+        lanes, zero = writer.lanes, ir.Constant(INDEX, 0)
+        factor = writer.spread(args[5], lanes)
+
+        def turn(column: Any, _: list[Any]) -> list[Any]:
+            places = [writer.place(writer.matrix(which), zero, column) for which in range(5)]
+            p, _, left, inverse, diagonal = (writer.load(place, lanes) for place in places)
+            p = writer.add_product(builder.fmul(left, inverse), factor, p)
+            writer.store(p, places[0])
+            writer.store(builder.fmul(diagonal, p), places[1])
+            return []
+
+        writer.loop(zero, writer.matrix(0)[1], lanes, [], turn)
+        return context.get_dummy_value()
+
+    del before
+    return types.void(p, q, left, inverse, diagonal, p.dtype), write
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _least_product(_: Any, x: Any, y: Any) -> Any:
+    """The least of the products of two rows [1, d], number by number."""
+
+    def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        writer = VectorWriter(context, builder, signature, args)
+        x, y = writer.matrix(0), writer.matrix(1)
+        lanes, zero = writer.lanes, ir.Constant(INDEX, 0)
+
+        def lesser(one: Any, other: Any) -> Any:
+            return builder.select(builder.fcmp_ordered("<", one, other), one, other)
+
+        def compare(column: Any, least: list[Any]) -> list[Any]:
+            factors = [writer.load(writer.place(each, zero, column), lanes) for each in (x, y)]
+            return [lesser(builder.fmul(*factors), least[0])]
+
+        none = ir.Constant(ir.VectorType(writer.number, lanes), [np.inf] * lanes)
+        [least] = writer.loop(zero, x[1], lanes, [none], compare)
+        return writer.fold(least, lesser)
+
+    return x.dtype(x, y), write
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _fits(square: float) -> bool:
+    return _SMALL < square < _LARGE
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -211,34 +280,32 @@ def solve_by_steps(
     width = items.shape[1]
     rows = -(-(stop - first) // ROWS) * ROWS
     tile, rest = room[: rows * width].reshape((rows, width)), room[rows * width :]
-    left, inverse = rest[:width].reshape((1, width)), rest[width : 2 * width].reshape((1, width))
-    p, q = rest[2 * width : 3 * width], rest[3 * width : 4 * width]
-    p, q = p.reshape((1, width)), q.reshape((1, width))
+    left, whole, inverse, p, q = rest[: VECTORS * width].reshape((VECTORS, 1, width))
     v[:] = 0.0
     left[:] = 0.0
-    inverse[:] = diagonal
+    whole[:] = diagonal
     for at in range(0, rows, ROWS):
-        _take_rows(tile, at, items, item, label, first, stop, left, inverse)
+        _take_rows(tile, at, items, item, label, first, stop, left, whole)
+    p[:] = 0.0
     for k in range(width):
-        if not inverse[0, k] <= _GROWN * diagonal[0, k]:
-            return False
-        inverse[0, k] = np.float32(1.0) / inverse[0, k]
-        p[0, k] = left[0, k] * inverse[0, k]
-    size = begin = _product(left, p)
-    if not _SMALL < begin < _LARGE:
+        inverse[0, k] = np.float32(1.0) / whole[0, k]
+    _turn(p, q, left, inverse, diagonal, np.float32(0.0))
+    unexplained = _product(left, p)
+    if not (_fits(unexplained) and _fits(_product(left, left)) and _fits(_product(p, p))):
         return False
+    least = float(_least_product(diagonal, inverse))  # one over how much the diagonal has grown
+    if not least * _GROWN >= 1.0:
+        return False
+    needed, by_then = _SETTLED * least**2, _BY_THEN * least**2
     for step in range(1, _STEPS + 1):
-        for k in range(width):
-            q[0, k] = diagonal[0, k] * p[0, k]
         for at in range(0, rows, ROWS):
             _multiply_rows(tile, at, p, q)
-        new = _step(size / _product(p, q), v, left, inverse, p, q)
-        if not new > _SETTLED * begin:
-            return bool(new >= 0.0)
-        if step == _SOON and new > _BY_THEN * begin:
+        along = np.float32(unexplained / _product(p, q))
+        new, size = _step(v, left, whole, inverse, p, q, along)
+        if new <= needed * size:
+            return True
+        if not (new < np.inf and (step != _SOON or new <= by_then * size)):
             return False
-        turn = np.float32(new / size)
-        for k in range(width):
-            p[0, k] = left[0, k] * inverse[0, k] + turn * p[0, k]
-        size = new
+        _turn(p, q, left, inverse, diagonal, np.float32(new / unexplained))
+        unexplained = float(new)
     return False

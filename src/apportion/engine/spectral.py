@@ -56,6 +56,7 @@ def solve_filtered(
     of the largest are left out. A is the packed matrix plus scale_i times the shared one (packed), if there
     is one.
     """
+    packed, b = (np.ascontiguousarray(rows, dtype=np.float64) for rows in (packed, b))
     theta, failed = np.empty(b.shape), np.zeros(len(b))
     added, counter = _added(packed, scale, shared), np.zeros(1, dtype=np.int64)
     side_by_side(
@@ -79,6 +80,7 @@ def solve_positive(
 
     Where a pivot is lost in rounding, directions without data are left out. A: see ``solve_filtered``.
     """
+    packed, b = (np.ascontiguousarray(rows, dtype=np.float64) for rows in (packed, b))
     theta, failed = np.empty(b.shape), np.zeros(len(b))
     added, counter = _added(packed, scale, shared), np.zeros(1, dtype=np.int64)
     side_by_side(

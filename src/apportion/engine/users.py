@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from apportion.engine.conjugate import AHEAD, ROWS, add_rows, solve_by_steps
+from apportion.engine.conjugate import AHEAD, ROWS, VECTORS, add_rows, solve_by_steps
 from apportion.engine.gram import (
     PANEL,
     TILE,
@@ -55,9 +55,11 @@ def solve_users(
 ) -> Array:
     """See ``Engine.solve_users``."""
     users, dimension = len(start) - 1, items.shape[1]
-    start, item = np.asarray(start, dtype=np.int64), np.asarray(item, dtype=np.int32)
-    label, ridge = np.asarray(label, dtype=np.float64), np.asarray(ridge, dtype=np.float64)
-    items, shared = np.ascontiguousarray(items, dtype=np.float64), np.asarray(shared)
+    start = np.ascontiguousarray(start, dtype=np.int64)
+    item = np.ascontiguousarray(item, dtype=np.int32)
+    label, ridge, items, shared = (
+        np.ascontiguousarray(each, dtype=np.float64) for each in (label, ridge, items, shared)
+    )
     vectors = np.zeros((users, dimension))
     failed = np.ones(users, dtype=np.bool_)
     if np.isfinite(shared).all():
@@ -77,7 +79,7 @@ def solve_users(
         gathered = 0
         if width >= _WIDE:
             gathered = min(int(np.diff(start).max(initial=0)), _GATHERED // width)
-        rows = max(3 * width + TILE + 2, gathered + ROWS + 4)
+        rows = max(3 * width + TILE + 2, gathered + ROWS + VECTORS)
         room = aligned((threads, rows * width), np.float32)
         counter = np.zeros(1, dtype=np.int64)
         kept = np.maximum(eigenvalues, 0.0)

@@ -90,13 +90,17 @@ class VectorWriter:
 
     def total(self, vector: Any) -> Any:
         """The sum of the numbers of a vector, halves first."""
+        return self.fold(vector, self.builder.fadd)
+
+    def fold(self, vector: Any, combine: Callable[[Any, Any], Any]) -> Any:
+        """One number of those of a vector, halves combined first."""
         lanes = vector.type.count
         while lanes > 1:
             lanes //= 2
             low, high = (
                 self.pick(vector, vector, list(range(first, first + lanes))) for first in (0, lanes)
             )
-            vector = self.builder.fadd(low, high)
+            vector = combine(low, high)
         return self.builder.extract_element(vector, ir.Constant(SHORT, 0))
 
     def totals(self, vectors: list[Any]) -> Any:
