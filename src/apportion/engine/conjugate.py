@@ -33,7 +33,7 @@ _SETTLED = 1e-5**2
 _STEPS = 16
 # After a quarter of the steps a fifth of the way must be done: it goes on about as it began.
 _SOON, _BY_THEN = 4, _SETTLED**0.2
-# Where the diagonal has grown more, float32 has not digits enough to settle.
+# Where the diagonal has grown more, what float32 rounds off r could alone be as much as that.
 _GROWN = 30.0
 # Squares within these bounds stay numbers with all their digits when what was squared is a millionth of it.
 _LARGE, _SMALL = 1e30, 1e-24
