@@ -3,23 +3,24 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+FRESH := $(VENV)/.fresh
 
 .PHONY: demo test test-slow audit lint types format pictures lock clean
 
-demo: $(READY)
+demo: $(FRESH)
 	$(BIN)/apportion demo
 
-test: $(READY) lint types
+test: $(FRESH) lint types
 	$(BIN)/pytest -n 2 -q
 
-test-slow: $(READY)
+test-slow: $(FRESH)
 	$(BIN)/pytest -n 2 -q -m slow
 
 # What tries to prove the guarantee wrong, in its long forms: attacks, kills, forged files. Under half an hour.
 # Its trainings are tiny: one thread each.
 audit: export NUMBA_NUM_THREADS = 1
 audit: export OPENBLAS_NUM_THREADS = 1
-audit: $(READY)
+audit: $(FRESH)
 	$(BIN)/apportion audit --long --output apportion-results/audit/audit.html
 	$(BIN)/pytest -n 2 -q -m slow tests/audit tests/privacy tests/recommend tests/fuzz
 
@@ -52,6 +53,12 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(READY)
+
+# Compiled code is kept beside the file it is from; when a file changes that it calls into, it is out of date,
+# and numba does not notice.
+$(FRESH): $(READY) $(wildcard src/apportion/*/*.py)
+	@find src -name '*.nb[ic]' -delete
+	@touch $(FRESH)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis apportion-results
