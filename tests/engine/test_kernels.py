@@ -185,9 +185,7 @@ def test_conjugate_gradients(d: int, rows: int) -> None:
 
 
 @pytest.mark.parametrize("diagonal", [1e-4, 0.0, -1.0, np.nan])
-@pytest.mark.parametrize(
-    "rows", [1, 40]
-)  # one row would settle in two steps, whatever the diagonal
+@pytest.mark.parametrize("rows", [1, 40])
 def test_conjugate_gradients_leave_hard_systems_to_others(diagonal: float, rows: int) -> None:
     item, label, items, room = a_system(32, rows)
     v = np.empty((1, 32), dtype=np.float32)
