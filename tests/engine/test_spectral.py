@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from apportion.engine import spectral
 from apportion.engine.lanes import LANES, WIDE
-from apportion.engine.spectral import solve_filtered, solve_positive
+from apportion.engine.spectral import solve_filtered
 from apportion.privacy import pack
 from tests.threads import this_many_threads
 
@@ -44,6 +44,15 @@ def noisy(systems: int, d: int, noise: float, seed: int = 0) -> tuple[Array, Arr
     return A, rng.normal(size=(systems, d)), rng.uniform(0.0, 2.0, systems)
 
 
+def check_layouts(solve: Any, packed: Array, b: Array) -> None:
+    """However the numbers lie in memory, and of whatever type they are, the solutions are the same."""
+    wide, tall = np.repeat(packed, 2, axis=1)[:, ::2], np.asfortranarray(b)
+    np.testing.assert_array_equal(solve(wide, tall), solve(packed, b))
+    small = packed.astype(np.float32), b.astype(np.float32)
+    alike = solve(*(rows.astype(np.float64) for rows in small))
+    np.testing.assert_array_equal(solve(*small), alike)
+
+
 def with_values(values: Array, seed: int = 0) -> Array:
     """Matrices with these eigenvalues, [systems, d], and random eigenvectors."""
     rng = np.random.default_rng(seed)
@@ -71,17 +80,7 @@ class TestFiltered:
     def test_any_layout_will_do(self) -> None:
         A, b, alpha = noisy(2 * LANES + 3, 12, 1.0)
         packed = pack(A)
-        solvers: list[Any] = [
-            lambda A, b: solve_filtered(A, b, alpha, 1.0),
-            lambda A, b: solve_positive(A, b, alpha),
-        ]
-        for solve in solvers:
-            expected = solve(packed, b)
-            wide, tall = np.repeat(packed, 2, axis=1)[:, ::2], np.asfortranarray(b)
-            np.testing.assert_array_equal(solve(wide, tall), expected)
-            small = packed.astype(np.float32), b.astype(np.float32)
-            alike = solve(*(rows.astype(np.float64) for rows in small))
-            np.testing.assert_array_equal(solve(*small), alike)
+        check_layouts(lambda A, b: solve_filtered(A, b, alpha, 1.0), packed, b)
 
     @pytest.mark.parametrize("d", [2, 5, 32, 65])
     def test_nothing_regularises(self, d: int) -> None:
@@ -224,42 +223,3 @@ class TestFiltered:
 
     def test_no_systems(self) -> None:
         assert solve_filtered(np.zeros((0, 3)), np.zeros((0, 2)), np.zeros(0), 1.0).shape == (0, 2)
-
-
-class TestPositive:
-    """Cholesky."""
-
-    @pytest.mark.parametrize("d", DIMENSIONS)
-    def test_is_the_solution(self, d: int) -> None:
-        A, b, alpha = noisy(2 * LANES + 1, d, 0.0)
-        mine = solve_positive(pack(A), b, alpha + 0.1)
-        regular = A + (alpha + 0.1)[:, None, None] * np.eye(d)
-        assert_near(mine, np.linalg.solve(regular, b[:, :, None])[:, :, 0])
-
-    def test_a_shared_matrix_is_added(self) -> None:
-        A, b, alpha = noisy(10, 5, 0.0)
-        shared, scale = noisy(1, 5, 0.0, seed=4)[0], np.linspace(0.0, 3.0, 10)
-        mine = solve_positive(pack(A), b, alpha + 1, scale, pack(shared)[0])
-        regular = A + scale[:, None, None] * shared + (alpha + 1)[:, None, None] * np.eye(5)
-        assert_near(mine, np.linalg.solve(regular, b[:, :, None])[:, :, 0])
-
-    def test_where_nothing_is_left_of_a_pivot_directions_are_left_out(self) -> None:
-        A, b, _ = noisy(10, 6, 0.0)
-        A[::2] = np.outer(np.arange(6.0), np.arange(6.0))
-        alpha = np.full(10, 1e-30)
-        alpha[1::2] = 1.0
-        shared, scale = pack(np.eye(6)[None])[0], np.zeros(10)
-        mine = solve_positive(pack(A), b, alpha, scale, shared)
-        assert_near(mine, by_eigenvectors(A, b, alpha, 0.0))
-
-    @pytest.mark.parametrize("power", [-140, 140])
-    def test_any_scale(self, power: int) -> None:
-        A, b, alpha = noisy(11, 13, 0.0)
-        unit = 10.0**power
-        reference = solve_positive(pack(A), b, alpha + 1)
-        assert_near(solve_positive(pack(A * unit), b, (alpha + 1) * unit) * unit, reference)
-        assert_near(solve_positive(pack(A), b * unit, alpha + 1) / unit, reference)
-
-    def test_a_ridge_far_beyond_the_matrix(self) -> None:
-        theta = solve_positive(np.zeros((1, 3)), np.ones((1, 2)), np.array([1e100]))
-        np.testing.assert_allclose(theta, 1e-100, rtol=1e-12)

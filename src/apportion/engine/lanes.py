@@ -10,11 +10,17 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba import types
+from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, overload, register_model
 from numba.np.arrayobj import make_array
+from numpy.typing import NDArray
+
+from apportion.engine.gram import put_turned
+
+Array = NDArray[np.float64]
 
 # The widest registers hold eight numbers; where they are narrower, each instruction becomes several.
 LANES = 8
@@ -161,3 +167,39 @@ _operator(operator.le, _Lanes, _Mask, lambda to, a, b: to.fcmp_ordered("<=", a, 
 _operator(operator.eq, _Lanes, _Mask, lambda to, a, b: to.fcmp_ordered("==", a, b))
 _operator(operator.and_, _Mask, _Mask, lambda to, a, b: to.and_(a, b))
 _operator(operator.or_, _Mask, _Mask, lambda to, a, b: to.or_(a, b))
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def vectors(count: int) -> Array:
+    """Room for so many vectors, none of which straddles two cache lines."""
+    room = np.empty((count + 1) * LANES)
+    first = (-room.ctypes.data // 8) % LANES
+    return room[first : first + count * LANES]
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def fill(rows: Array, scale: Array, shared: Array, first: int, ready: Array, sizes: Array) -> None:
+    """Put rows ``first`` and on into the lanes, with scale_i * shared, divided by their largest entries.
+
+    Lanes beyond the last row repeat it.
+    """
+    systems, width = rows.shape
+    done, as_rows = 0, ready.reshape((width, LANES))
+    if first + LANES <= systems:
+        while done + LANES <= width:
+            put_turned(as_rows, done, rows[first:], 0, None)
+            done += LANES
+    for entry in range(done, width):
+        for lane in range(LANES):
+            ready[entry * LANES + lane] = rows[min(first + lane, systems - 1), entry]
+    for lane in range(LANES):
+        sizes[lane] = scale[min(first + lane, systems - 1)]
+    multiple, top = load(sizes, 0), spread(1e-300)
+    for entry in range(width):
+        x = load(ready, entry) + multiple * spread(shared[entry])
+        store(ready, entry, x)
+        top = select(top < size(x), size(x), top)
+    inverse = spread(1.0) / top
+    for entry in range(width):
+        store(ready, entry, load(ready, entry) * inverse)
+    store(sizes, 0, top)

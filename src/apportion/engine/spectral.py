@@ -15,10 +15,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from apportion.engine.gram import put_turned, take_next
+from apportion.engine.gram import take_next
 from apportion.engine.lanes import (
     LANES,
     WIDE,
+    fill,
     largest,
     least,
     load,
@@ -29,6 +30,7 @@ from apportion.engine.lanes import (
     spread,
     spread_wide,
     store,
+    vectors,
 )
 from apportion.engine.threads import side_by_side, threads_for
 
@@ -58,7 +60,7 @@ def solve_filtered(
     """
     packed, b = (np.ascontiguousarray(rows, dtype=np.float64) for rows in (packed, b))
     theta, failed = np.empty(b.shape), np.zeros(len(b))
-    added, counter = _added(packed, scale, shared), np.zeros(1, dtype=np.int64)
+    added, counter = added_to(packed, scale, shared), np.zeros(1, dtype=np.int64)
     side_by_side(
         lambda _: _filtered(packed, *added, b, alpha, float(ridge), counter, theta, failed),
         range(threads_for(len(b) * b.shape[1] ** 3)),
@@ -69,32 +71,8 @@ def solve_filtered(
     return theta
 
 
-def solve_positive(
-    packed: Array,
-    b: Array,
-    alpha: Array,
-    scale: Array | None = None,
-    shared: Array | None = None,
-) -> Array:
-    """(A + alpha_i I)^-1 b for each positive semi-definite A, by Cholesky, [systems, d].
-
-    Where a pivot is lost in rounding, directions without data are left out. A: see ``solve_filtered``.
-    """
-    packed, b = (np.ascontiguousarray(rows, dtype=np.float64) for rows in (packed, b))
-    theta, failed = np.empty(b.shape), np.zeros(len(b))
-    added, counter = _added(packed, scale, shared), np.zeros(1, dtype=np.int64)
-    side_by_side(
-        lambda _: _positive(packed, *added, b, alpha, counter, theta, failed),
-        range(threads_for(len(b) * b.shape[1] ** 3)),
-    )
-    some = np.flatnonzero(failed)
-    if len(some):
-        A = packed[some] + added[0][some, None] * added[1]
-        theta[some] = solve_filtered(A, b[some], alpha[some], 0.0)
-    return theta
-
-
-def _added(packed: Array, scale: Array | None, shared: Array | None) -> tuple[Array, Array]:
+def added_to(packed: Array, scale: Array | None, shared: Array | None) -> tuple[Array, Array]:
+    """What is added to each matrix, a multiple of the shared one: nothing, if there is none."""
     if scale is None or shared is None:
         return np.zeros(len(packed)), np.zeros(packed.shape[1])
     return scale, shared
@@ -110,42 +88,6 @@ def _by_eigenvectors(packed: Array, b: Array, alpha: float, ridge: float) -> Arr
     known = values > d * _EPSILON * values.max()
     values[~known] = 1.0
     return np.asarray(vectors @ (known * (vectors.T @ b) / (values + ridge * (ridge / values))))
-
-
-@njit(cache=True)  # type: ignore[untyped-decorator]
-def _vectors(count: int) -> Array:
-    """Room for so many vectors, none of which straddles two cache lines."""
-    room = np.empty((count + 1) * LANES)
-    first = (-room.ctypes.data // 8) % LANES
-    return room[first : first + count * LANES]
-
-
-@njit(cache=True)  # type: ignore[untyped-decorator]
-def _fill(rows: Array, scale: Array, shared: Array, first: int, ready: Array, sizes: Array) -> None:
-    """Put rows ``first`` and on into the lanes, with scale_i * shared, divided by their largest entries.
-
-    Lanes beyond the last row repeat it.
-    """
-    systems, width = rows.shape
-    done, as_rows = 0, ready.reshape((width, LANES))
-    if first + LANES <= systems:
-        while done + LANES <= width:
-            put_turned(as_rows, done, rows[first:], 0, None)
-            done += LANES
-    for entry in range(done, width):
-        for lane in range(LANES):
-            ready[entry * LANES + lane] = rows[min(first + lane, systems - 1), entry]
-    for lane in range(LANES):
-        sizes[lane] = scale[min(first + lane, systems - 1)]
-    multiple, top = load(sizes, 0), spread(1e-300)
-    for entry in range(width):
-        x = load(ready, entry) + multiple * spread(shared[entry])
-        store(ready, entry, x)
-        top = select(top < size(x), size(x), top)
-    inverse = spread(1.0) / top
-    for entry in range(width):
-        store(ready, entry, load(ready, entry) * inverse)
-    store(sizes, 0, top)
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
@@ -421,14 +363,14 @@ def _filtered(
     systems, n = b.shape
     entries = packed.shape[1]
     nothing = np.zeros(max(systems, n))
-    matrices, factors = _vectors(2 * entries), _vectors(2 * n)
-    own_diagonal, own_beside, own_vector = _vectors(n), _vectors(n), _vectors(n)
-    product, v, w = _vectors(n), _vectors(n), _vectors(n)
-    diagonal, beside, vector = _vectors(2 * n), _vectors(2 * n), _vectors(2 * n)
+    matrices, factors = vectors(2 * entries), vectors(2 * n)
+    own_diagonal, own_beside, own_vector = vectors(n), vectors(n), vectors(n)
+    product, v, w = vectors(n), vectors(n), vectors(n)
+    diagonal, beside, vector = vectors(2 * n), vectors(2 * n), vectors(2 * n)
     ranges = np.empty((_SWEEPS * (n + 4), 2), dtype=np.int64)
-    rotations = _vectors(4 * n * len(ranges))  # room that is not used takes no memory
-    of_matrix, of_vector, shift = _vectors(2), _vectors(2), _vectors(2)
-    gain, unfinished = _vectors(2), _vectors(2)
+    rotations = vectors(4 * n * len(ranges))  # room that is not used takes no memory
+    of_matrix, of_vector, shift = vectors(2), vectors(2), vectors(2)
+    gain, unfinished = vectors(2), vectors(2)
     while True:
         start = take_next(counter) * WIDE
         if start >= systems:
@@ -439,8 +381,8 @@ def _filtered(
             first, numbers = start + half * LANES, half * LANES
             matrix = matrices[numbers * entries : (numbers + LANES) * entries]
             factor = factors[numbers * n : (numbers + LANES) * n]
-            _fill(packed, scale, shared, first, matrix, of_matrix[numbers:])
-            _fill(b, nothing, nothing, first, own_vector, of_vector[numbers:])
+            fill(packed, scale, shared, first, matrix, of_matrix[numbers:])
+            fill(b, nothing, nothing, first, own_vector, of_vector[numbers:])
             _tridiagonalise(n, matrix, own_vector, own_diagonal, own_beside, factor, v, w, product)
             for k in range(n):
                 store(diagonal, 2 * k + half, load(own_diagonal, k))
@@ -461,89 +403,3 @@ def _filtered(
                 for k in range(n):
                     value = own_vector[k * LANES + lane] * of_vector[numbers + lane]
                     theta[first + lane, k] = value * gain[numbers + lane]
-
-
-@njit(cache=True)  # type: ignore[untyped-decorator]
-def _cholesky(n: int, matrix: Array, vector: Array, failed: Array) -> None:
-    """Solve in place for positive definite matrices; ``failed`` is one where a pivot was lost."""
-    zero, one = spread(0.0), spread(1.0)
-    top, at = zero, 0
-    for k in range(n):
-        here = load(matrix, at)
-        top = select(top < here, here, top)
-        at += n - k
-    lost = top * spread(n * _EPSILON)
-    flag = zero
-    at = 0
-    for k in range(n):
-        pivot = load(matrix, at)
-        good = lost < pivot
-        flag = select(good, flag, one)
-        inverse = one / root(select(good, pivot, one))
-        store(matrix, at, inverse)
-        solved = load(vector, k) * inverse
-        store(vector, k, solved)
-        for j in range(k + 1, n):
-            u = load(matrix, at + j - k) * inverse
-            store(matrix, at + j - k, u)
-            store(vector, j, load(vector, j) - solved * u)
-        below = at + n - k
-        i = k + 1
-        while i + 1 < n:  # two rows at a time
-            u0, u1 = load(matrix, at + i - k), load(matrix, at + i + 1 - k)
-            after = below + n - i
-            store(matrix, below, load(matrix, below) - u0 * u0)
-            store(matrix, below + 1, load(matrix, below + 1) - u0 * u1)
-            store(matrix, after, load(matrix, after) - u1 * u1)
-            for j in range(i + 2, n):
-                u = load(matrix, at + j - k)
-                store(matrix, below + j - i, load(matrix, below + j - i) - u0 * u)
-                store(matrix, after + j - i - 1, load(matrix, after + j - i - 1) - u1 * u)
-            below = after + n - i - 1
-            i += 2
-        if i < n:
-            u = load(matrix, at + i - k)
-            store(matrix, below, load(matrix, below) - u * u)
-        at += n - k
-    for k in range(n - 1, -1, -1):
-        at -= n - k
-        rest = load(vector, k)
-        for j in range(k + 1, n):
-            rest = rest - load(matrix, at + j - k) * load(vector, j)
-        store(vector, k, rest * load(matrix, at))
-    store(failed, 0, flag)
-
-
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _positive(
-    packed: Array,
-    scale: Array,
-    shared: Array,
-    b: Array,
-    alpha: Array,
-    counter: Integers,
-    theta: Array,
-    failed: Array,
-) -> None:
-    systems, n = b.shape
-    nothing = np.zeros(max(systems, n))
-    matrix, vector = _vectors(packed.shape[1]), _vectors(n)
-    of_matrix, of_vector, lost = _vectors(1), _vectors(1), _vectors(1)
-    while True:
-        start = take_next(counter) * LANES
-        if start >= systems:
-            break
-        _fill(packed, scale, shared, start, matrix, of_matrix)
-        _fill(b, nothing, nothing, start, vector, of_vector)
-        at = 0
-        for k in range(n):
-            for lane in range(LANES):
-                shift = alpha[min(start + lane, systems - 1)]
-                matrix[at * LANES + lane] += shift / of_matrix[lane]
-            at += n - k
-        _cholesky(n, matrix, vector, lost)
-        for lane in range(min(LANES, systems - start)):
-            failed[start + lane] = lost[lane]
-            for k in range(n):
-                value = vector[k * LANES + lane] * of_vector[lane]
-                theta[start + lane, k] = value / of_matrix[lane]
