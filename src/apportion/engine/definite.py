@@ -47,13 +47,13 @@ def solve_positive(
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _cholesky(n: int, matrix: Array, vector: Array, failed: Array) -> None:
     """Solve in place for positive definite matrices; ``failed`` is one where a pivot was lost."""
-    zero, one = spread(0.0), spread(1.0)
+    zero, one = spread(matrix, 0.0), spread(matrix, 1.0)
     top, at = zero, 0
     for k in range(n):
         here = load(matrix, at)
         top = select(top < here, here, top)
         at += n - k
-    lost = top * spread(n * _EPSILON)
+    lost = top * spread(matrix, n * _EPSILON)
     flag = zero
     at = 0
     for k in range(n):
@@ -108,8 +108,8 @@ def _positive(
 ) -> None:
     systems, n = b.shape
     nothing = np.zeros(max(systems, n))
-    matrix, vector = vectors(packed.shape[1]), vectors(n)
-    of_matrix, of_vector, lost = vectors(1), vectors(1), vectors(1)
+    matrix, vector = vectors(packed, packed.shape[1]), vectors(packed, n)
+    of_matrix, of_vector, lost = vectors(packed, 1), vectors(packed, 1), vectors(packed, 1)
     while True:
         start = take_next(counter) * LANES
         if start >= systems:

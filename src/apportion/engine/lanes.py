@@ -3,7 +3,8 @@
 
 In functions that numba compiles, ``load`` and ``spread`` make vectors, + - * / < <= == & | work on them
 lane by lane, and ``select``, ``root``, ``size``, ``least`` and ``largest`` are what else is needed. A lane
-does the same arithmetic whatever its neighbours are.
+does the same arithmetic whatever its neighbours are. An array of float32 has vectors of sixteen numbers, one
+of float64 of eight.
 """
 
 import operator
@@ -22,19 +23,20 @@ from apportion.engine.gram import put_turned
 
 Array = NDArray[np.float64]
 
-# The widest registers hold eight numbers; where they are narrower, each instruction becomes several.
+# The widest registers have so many bytes; where they are narrower, each instruction becomes several.
+_BYTES = 64
+# How many numbers of 64 bits they hold.
 LANES = 8
-# For what waits for one result after the other: two registers that do not wait for each other.
-WIDE = 2 * LANES
 
 
 class _Lanes(types.Type):  # type: ignore[misc]
     """One number per lane."""
 
-    def __init__(self, lanes: int) -> None:
-        super().__init__(name=f"float64x{lanes}")
-        self.lanes = lanes
-        self.vector = ir.VectorType(ir.DoubleType(), lanes)
+    def __init__(self, number: Any, lanes: int) -> None:
+        super().__init__(name=f"{number}x{lanes}")
+        self.number, self.lanes = number, lanes
+        self.one = ir.DoubleType() if number == types.float64 else ir.FloatType()
+        self.vector = ir.VectorType(self.one, lanes)
 
 
 class _Mask(types.Type):  # type: ignore[misc]
@@ -60,42 +62,49 @@ def _place(context: Any, builder: Any, kind: Any, array_type: Any, array: Any, i
     return builder.bitcast(builder.gep(data, [first]), kind.vector.as_pointer())
 
 
-def _load(lanes: int) -> Any:
-    kind = _Lanes(lanes)
+def _of(array: Any, registers: int) -> _Lanes:
+    """What the vectors of an array are, if they fill so many registers."""
+    return _Lanes(array.dtype, registers * _BYTES * 8 // array.dtype.bitwidth)
 
+
+def _load(registers: int) -> Any:
     @intrinsic  # type: ignore[untyped-decorator]
     def load(_: Any, array: Any, index: Any) -> Any:
         """The vector at ``index`` of an array of vectors, which for NumPy are so many numbers each."""
+        kind = _of(array, registers)
 
         def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             place = _place(context, builder, kind, signature.args[0], *arguments)
-            return builder.load(place, align=8)
+            return builder.load(place, align=array.dtype.bitwidth // 8)
 
         return kind(array, types.intp), emit
 
     return load
 
 
-def _spread(lanes: int) -> Any:
-    kind = _Lanes(lanes)
-
+def _spread(registers: int) -> Any:
     @intrinsic  # type: ignore[untyped-decorator]
-    def spread(_: Any, value: Any) -> Any:
-        """The same number in every lane."""
+    def spread(_: Any, array: Any, value: Any) -> Any:
+        """The same number in every lane of a vector as those of the array."""
+        kind = _of(array, registers)
 
         def emit(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+            value = arguments[1]
+            if kind.one != value.type:
+                value = builder.fptrunc(value, kind.one)
             empty = ir.Constant(kind.vector, ir.Undefined)
-            first = builder.insert_element(empty, arguments[0], ir.Constant(ir.IntType(32), 0))
-            order = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
+            first = builder.insert_element(empty, value, ir.Constant(ir.IntType(32), 0))
+            order = ir.Constant(ir.VectorType(ir.IntType(32), kind.lanes), [0] * kind.lanes)
             return builder.shuffle_vector(first, empty, order)
 
-        return kind(types.float64), emit
+        return kind(array, types.float64), emit
 
     return spread
 
 
-load, load_wide = _load(LANES), _load(WIDE)
-spread, spread_wide = _spread(LANES), _spread(WIDE)
+load, spread = _load(1), _spread(1)
+# For what waits for one result after the other: two registers that do not wait for each other.
+load_wide, spread_wide = _load(2), _spread(2)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -105,7 +114,7 @@ def store(_: Any, array: Any, index: Any, value: Any) -> Any:
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         *where, vector = arguments
         place = _place(context, builder, value, signature.args[0], *where)
-        builder.store(vector, place, align=8)
+        builder.store(vector, place, align=array.dtype.bitwidth // 8)
         return context.get_dummy_value()
 
     return types.void(array, types.intp, value), emit
@@ -127,13 +136,12 @@ def _library(name: str, *, reduces: bool = False) -> Any:
     @intrinsic  # type: ignore[untyped-decorator]
     def function(_: Any, value: Any) -> Any:
         def emit(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
-            kind = ir.FunctionType(ir.DoubleType() if reduces else value.vector, [value.vector])
-            called = cgutils.get_or_insert_function(
-                builder.module, kind, f"llvm.{name}.v{value.lanes}f64"
-            )
+            kind = ir.FunctionType(value.one if reduces else value.vector, [value.vector])
+            of_what = f"v{value.lanes}f{value.number.bitwidth}"
+            called = cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.{of_what}")
             return builder.call(called, arguments)
 
-        return (types.float64 if reduces else value)(value), emit
+        return (value.number if reduces else value)(value), emit
 
     return function
 
@@ -149,7 +157,7 @@ def _operator(symbol: Any, takes: type, gives: type, emit: Callable[[Any, Any, A
         def emit_both(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
             return emit(builder, *arguments)
 
-        return gives(a.lanes)(a, b), emit_both
+        return (_Mask(a.lanes) if gives is _Mask else a)(a, b), emit_both
 
     @overload(symbol, strict=False)  # type: ignore[untyped-decorator]
     def implementation(a: Any, b: Any) -> Any:
@@ -170,11 +178,18 @@ _operator(operator.or_, _Mask, _Mask, lambda to, a, b: to.or_(a, b))
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def vectors(count: int) -> Array:
-    """Room for so many vectors, none of which straddles two cache lines."""
-    room = np.empty((count + 1) * LANES)
-    first = (-room.ctypes.data // 8) % LANES
-    return room[first : first + count * LANES]
+def lanes_in(array: NDArray[Any]) -> int:
+    """How many numbers a vector of this array has."""
+    return _BYTES // array.itemsize
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def vectors(like: NDArray[Any], count: int) -> NDArray[Any]:
+    """Room for so many vectors like those of an array, none of which straddles two cache lines."""
+    lanes = lanes_in(like)
+    room = np.empty((count + 1) * lanes, dtype=like.dtype)
+    first = (-room.ctypes.data // room.itemsize) % lanes
+    return room[first : first + count * lanes]
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
@@ -194,12 +209,12 @@ def fill(rows: Array, scale: Array, shared: Array, first: int, ready: Array, siz
             ready[entry * LANES + lane] = rows[min(first + lane, systems - 1), entry]
     for lane in range(LANES):
         sizes[lane] = scale[min(first + lane, systems - 1)]
-    multiple, top = load(sizes, 0), spread(1e-300)
+    multiple, top = load(sizes, 0), spread(ready, 1e-300)
     for entry in range(width):
-        x = load(ready, entry) + multiple * spread(shared[entry])
+        x = load(ready, entry) + multiple * spread(ready, shared[entry])
         store(ready, entry, x)
         top = select(top < size(x), size(x), top)
-    inverse = spread(1.0) / top
+    inverse = spread(ready, 1.0) / top
     for entry in range(width):
         store(ready, entry, load(ready, entry) * inverse)
     store(sizes, 0, top)

@@ -2,7 +2,11 @@
 
 How
     A lane does the same arithmetic whatever its neighbours are, so the solution of a system does not
-    depend on which others it is solved with, nor on the number of threads. Everything is float64.
+    depend on which others it is solved with, nor on the number of threads.
+
+    Rounding matters where it is not small beside the ridge. Where it is, which is usual for noisy systems,
+    numbers are float32, of which a register holds twice as many; elsewhere they are float64. Which of both
+    is decided for each system by itself.
 
     A function of a symmetric matrix times a vector needs no eigenvectors: reflections make the matrix
     tridiagonal and rotations (implicit QL) make it diagonal. Both are applied to the vector as they come,
@@ -11,6 +15,8 @@ How
     Matrices are symmetric and come as their upper triangles, row by row: [systems, d (d + 1) / 2].
 """
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -18,8 +24,8 @@ from numpy.typing import NDArray
 from apportion.engine.gram import take_next
 from apportion.engine.lanes import (
     LANES,
-    WIDE,
     fill,
+    lanes_in,
     largest,
     least,
     load,
@@ -35,12 +41,14 @@ from apportion.engine.lanes import (
 from apportion.engine.threads import side_by_side, threads_for
 
 Array = NDArray[np.float64]
+# Of either precision.
+Numbers = NDArray[np.floating[Any]]
 Integers = NDArray[np.int64]
 
 _EPSILON = float(np.finfo(np.float64).eps)
-# Squares below this are rounded coarsely or to zero. Matrices are scaled to a largest entry of one before
-# anything is squared, so what is dropped on its account is far below rounding.
-_TINY = 1e-290
+# Systems are solved in float32 if the norm of A is at most so many times the ridge: rounding, about
+# 2^-24 |A|, then changes A by at most 2^-15 of the ridge, which is as if alpha were a little different.
+_SINGLE = 512.0
 
 
 def solve_filtered(
@@ -59,14 +67,16 @@ def solve_filtered(
     is one.
     """
     packed, b = (np.ascontiguousarray(rows, dtype=np.float64) for rows in (packed, b))
-    theta, failed = np.empty(b.shape), np.zeros(len(b))
-    added, counter = added_to(packed, scale, shared), np.zeros(1, dtype=np.int64)
-    side_by_side(
-        lambda _: _filtered(packed, *added, b, alpha, float(ridge), counter, theta, failed),
-        range(threads_for(len(b) * b.shape[1] ** 3)),
-    )
-    for system in np.flatnonzero(failed):
-        A = packed[system] + added[0][system] * added[1]
+    scale, shared = added_to(packed, scale, shared)
+    theta, left = np.empty(b.shape), np.arange(len(b))
+    for kind, most in ((np.float32, _SINGLE), (np.float64, np.inf)):
+        if ridge > 0 or kind is np.float64:
+            columns = packed, scale, b, alpha
+            some = columns if len(left) == len(b) else [column[left] for column in columns]
+            theta[left], failed = _in_lanes(kind, most, ridge, shared, *some)
+            left = left[failed]
+    for system in left:
+        A = packed[system] + scale[system] * shared
         theta[system] = _by_eigenvectors(A, b[system], alpha[system], ridge)
     return theta
 
@@ -76,6 +86,33 @@ def added_to(packed: Array, scale: Array | None, shared: Array | None) -> tuple[
     if scale is None or shared is None:
         return np.zeros(len(packed)), np.zeros(packed.shape[1])
     return scale, shared
+
+
+def _in_lanes(
+    kind: type[np.floating[Any]],
+    most: float,
+    ridge: float,
+    shared: Array,
+    packed: Array,
+    scale: Array,
+    b: Array,
+    alpha: Array,
+) -> tuple[Array, NDArray[np.bool_]]:
+    """The solutions in one precision, and those systems [systems] that are not solved by it."""
+    theta, failed = np.empty(b.shape), np.zeros(len(b), dtype=np.bool_)
+    like, counter = np.empty(0, dtype=kind), np.zeros(1, dtype=np.int64)
+    epsilon = float(np.finfo(kind).eps)
+    # Squares below this are rounded coarsely or to zero. Matrices are scaled to a largest entry of one
+    # before anything is squared, so what is dropped on its account is far below rounding.
+    tiny = float(np.finfo(kind).tiny) / epsilon**2
+    limits = epsilon, tiny, most
+    side_by_side(
+        lambda _: _filtered(
+            packed, scale, shared, b, alpha, float(ridge), limits, like, counter, theta, failed
+        ),
+        range(threads_for(len(b) * b.shape[1] ** 3)),
+    )
+    return theta, failed
 
 
 def _by_eigenvectors(packed: Array, b: Array, alpha: float, ridge: float) -> Array:
@@ -92,7 +129,7 @@ def _by_eigenvectors(packed: Array, b: Array, alpha: float, ridge: float) -> Arr
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _update_and_multiply(
-    n: int, k: int, matrix: Array, row: int, at: int, v: Array, w: Array, product: Array
+    n: int, k: int, matrix: Numbers, row: int, at: int, v: Numbers, w: Numbers, product: Numbers
 ) -> None:
     """Subtract v w' + w v' from rows k and on, and multiply what is left by a vector.
 
@@ -135,20 +172,22 @@ def _update_and_multiply(
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _tridiagonalise(
     n: int,
-    matrix: Array,
-    vector: Array,
-    diagonal: Array,
-    beside: Array,
-    factor: Array,
-    v: Array,
-    w: Array,
-    product: Array,
+    matrix: Numbers,
+    vector: Numbers,
+    diagonal: Numbers,
+    beside: Numbers,
+    factor: Numbers,
+    v: Numbers,
+    w: Numbers,
+    product: Numbers,
+    smallest: float,
 ) -> None:
     """Reflections I - factor_k u u' that make the matrix tridiagonal; the vector is reflected as well.
 
     u is left in row k of the matrix, beside its diagonal.
     """
-    zero, one, half, tiny = spread(0.0), spread(1.0), spread(0.5), spread(_TINY)
+    zero, one = spread(matrix, 0.0), spread(matrix, 1.0)
+    half, tiny = spread(matrix, 0.5), spread(matrix, smallest)
     for j in range(n):
         store(v, j, zero)
         store(w, j, zero)
@@ -194,11 +233,11 @@ def _tridiagonalise(
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _reflect_back(n: int, matrix: Array, factor: Array, vector: Array) -> None:
+def _reflect_back(n: int, matrix: Numbers, factor: Numbers, vector: Numbers) -> None:
     at = n * (n + 1) // 2 - 1
     for k in range(n - 2, -1, -1):
         at -= n - k
-        along = spread(0.0)
+        along = spread(matrix, 0.0)
         for j in range(k + 1, n):
             along = along + load(matrix, at + j - k) * load(vector, j)
         along = along * load(factor, k)
@@ -213,12 +252,14 @@ _SWEEPS = 6
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _diagonalise(
     n: int,
-    diagonal: Array,
-    beside: Array,
-    vector: Array,
-    rotations: Array,
+    diagonal: Numbers,
+    beside: Numbers,
+    vector: Numbers,
+    rotations: Numbers,
     ranges: Integers,
-    failed: Array,
+    failed: Numbers,
+    rounding: float,
+    smallest: float,
 ) -> int:
     """Rotate until nothing is left beside the diagonal; the number of sweeps, which are noted.
 
@@ -226,8 +267,13 @@ def _diagonalise(
     end to its beginning with Wilkinson's shift; where a lane has nothing to do it turns by nothing.
     ``failed`` is set to one where as many sweeps as there is room for did not suffice.
     """
-    zero, one, two, tiny = spread_wide(0.0), spread_wide(1.0), spread_wide(2.0), spread_wide(_TINY)
-    epsilon, beyond = spread_wide(_EPSILON), spread_wide(float(n))
+    zero, one, two = (
+        spread_wide(diagonal, 0.0),
+        spread_wide(diagonal, 1.0),
+        spread_wide(diagonal, 2.0),
+    )
+    epsilon, tiny = spread_wide(diagonal, rounding), spread_wide(diagonal, smallest)
+    beyond = spread_wide(diagonal, float(n))
     sweeps, used, begin = 0, 0, 0
     store(failed, 0, zero)
     while True:
@@ -242,9 +288,9 @@ def _diagonalise(
             big = big & (epsilon < size(e) + size(e))
             store(beside, i, select(big, e, zero))  # so that it stays small, whatever follows
             ends = big & (was_small == zero)
-            high = select(ends, spread_wide(float(i + 1)), high)
+            high = select(ends, spread_wide(diagonal, float(i + 1)), high)
             d_high = select(ends, above, d_high)
-            low = select(big, spread_wide(float(i)), low)
+            low = select(big, spread_wide(diagonal, float(i)), low)
             d_low, d_next = select(big, here, d_low), select(big, above, d_next)
             e_low = select(big, e, e_low)
             was_small = select(big, one, zero)
@@ -264,7 +310,8 @@ def _diagonalise(
         s, c, p = one, one, zero
         d_above, z_above = load_wide(diagonal, end), load_wide(vector, end)
         for i in range(end - 1, begin - 1, -1):
-            place, after = spread_wide(float(i)), spread_wide(float(i + 1))
+            place = spread_wide(diagonal, float(i))
+            after = spread_wide(diagonal, float(i + 1))
             active = (low <= place) & (place < high)
             last = low == place
             d, e = load_wide(diagonal, i), load_wide(beside, i)
@@ -299,7 +346,7 @@ def _diagonalise(
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _rotate_back(sweeps: int, rotations: Array, ranges: Integers, vector: Array) -> None:
+def _rotate_back(sweeps: int, rotations: Numbers, ranges: Integers, vector: Numbers) -> None:
     used = 0
     for sweep in range(sweeps):
         used += ranges[sweep, 1] - ranges[sweep, 0]
@@ -317,27 +364,30 @@ def _rotate_back(sweeps: int, rotations: Array, ranges: Integers, vector: Array)
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _filter(
-    n: int, diagonal: Array, sizes: Array, alpha: Array, ridge: float, vector: Array, gain: Array
+    n: int,
+    diagonal: Numbers,
+    sizes: Numbers,
+    alpha: Numbers,
+    ridge: Numbers,
+    vector: Numbers,
+    gain: Numbers,
+    normal: float,
 ) -> None:
     """Multiply by f of the eigenvalues, relative to the largest f, which becomes the ``gain``."""
-    zero, one, bound, normal = (
-        spread_wide(0.0),
-        spread_wide(1.0),
-        spread_wide(ridge),
-        spread_wide(2.3e-308),
-    )
-    scale, shift = load_wide(sizes, 0), load_wide(alpha, 0)
+    zero, one = spread_wide(diagonal, 0.0), spread_wide(diagonal, 1.0)
+    scale, shift, bound = load_wide(sizes, 0), load_wide(alpha, 0), load_wide(ridge, 0)
     top = zero
     for i in range(n):
         value = load_wide(diagonal, i) * scale
         value = select(value < zero, zero, value) + shift
         top = select(top < value, value, top)
         store(diagonal, i, value)
-    least_known = spread_wide(n * _EPSILON) * top
+    # In float32 too: there the ridge is above what rounding leaves.
+    least_known = spread_wide(diagonal, n * _EPSILON) * top
     most = zero
     for i in range(n):
         value = load_wide(diagonal, i)
-        known = (least_known < value) & (normal < value)
+        known = (least_known < value) & (spread_wide(diagonal, normal) < value)
         # No square, which might be too large or too small a number.
         factor = select(known, one / (value + bound * (bound / value)), zero)
         most = select(most < factor, factor, most)
@@ -348,6 +398,25 @@ def _filter(
     store(gain, 0, most)
 
 
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _put_part(eight: Array, part: int, ready: Numbers) -> None:
+    """Vectors of eight numbers of 64 bits become a part of those of the precision that is used."""
+    lanes = lanes_in(ready)
+    for entry in range(len(eight) // LANES):
+        for lane in range(LANES):
+            ready[entry * lanes + part * LANES + lane] = eight[entry * LANES + lane]
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _bound_norms(matrix: Numbers, norms: Numbers) -> None:
+    """Norms of symmetric matrices, or up to sqrt(2) times as much, from their upper triangles."""
+    total = spread(matrix, 0.0)
+    for entry in range(len(matrix) // lanes_in(matrix)):
+        x = load(matrix, entry)
+        total = total + x * x
+    store(norms, 0, root(total + total))
+
+
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
 def _filtered(
     packed: Array,
@@ -356,50 +425,78 @@ def _filtered(
     b: Array,
     alpha: Array,
     ridge: float,
+    limits: tuple[float, float, float],
+    like: Numbers,
     counter: Integers,
     theta: Array,
-    failed: Array,
+    failed: NDArray[np.bool_],
 ) -> None:
+    epsilon, tiny, most = limits
     systems, n = b.shape
-    entries = packed.shape[1]
+    entries, lanes = packed.shape[1], lanes_in(like)
     nothing = np.zeros(max(systems, n))
-    matrices, factors = vectors(2 * entries), vectors(2 * n)
-    own_diagonal, own_beside, own_vector = vectors(n), vectors(n), vectors(n)
-    product, v, w = vectors(n), vectors(n), vectors(n)
-    diagonal, beside, vector = vectors(2 * n), vectors(2 * n), vectors(2 * n)
+    whole, whole_vector = vectors(packed, entries), vectors(packed, n)
+    matrices, factors = vectors(like, 2 * entries), vectors(like, 2 * n)
+    own_diagonal, own_beside, own_vector = vectors(like, n), vectors(like, n), vectors(like, n)
+    product, v, w = vectors(like, n), vectors(like, n), vectors(like, n)
+    diagonal, beside, vector = vectors(like, 2 * n), vectors(like, 2 * n), vectors(like, 2 * n)
     ranges = np.empty((_SWEEPS * (n + 4), 2), dtype=np.int64)
-    rotations = vectors(4 * n * len(ranges))  # room that is not used takes no memory
-    of_matrix, of_vector, shift = vectors(2), vectors(2), vectors(2)
-    gain, unfinished = vectors(2), vectors(2)
+    rotations = vectors(like, 4 * n * len(ranges))  # room that is not used takes no memory
+    of_matrix, of_vector, unit = np.empty((3, 2 * lanes))
+    sizes, shift, bound = vectors(like, 2), vectors(like, 2), vectors(like, 2)
+    norms, gain, unfinished = vectors(like, 2), vectors(like, 2), vectors(like, 2)
     while True:
-        start = take_next(counter) * WIDE
+        start = take_next(counter) * 2 * lanes
         if start >= systems:
             break
-        for lane in range(WIDE):
-            shift[lane] = alpha[min(start + lane, systems - 1)]
         for half in range(2):
-            first, numbers = start + half * LANES, half * LANES
-            matrix = matrices[numbers * entries : (numbers + LANES) * entries]
-            factor = factors[numbers * n : (numbers + LANES) * n]
-            fill(packed, scale, shared, first, matrix, of_matrix[numbers:])
-            fill(b, nothing, nothing, first, own_vector, of_vector[numbers:])
-            _tridiagonalise(n, matrix, own_vector, own_diagonal, own_beside, factor, v, w, product)
+            first = half * lanes
+            matrix = matrices[first * entries : (first + lanes) * entries]
+            for part in range(lanes // LANES):
+                lane = first + part * LANES
+                fill(packed, scale, shared, start + lane, whole, of_matrix[lane:])
+                _put_part(whole, part, matrix)
+            _bound_norms(matrix, norms[first:])
+        solvable = False
+        for lane in range(2 * lanes):
+            system = min(start + lane, systems - 1)
+            # Everything relative to the largest, so that none is too large a number.
+            unit[lane] = max(of_matrix[lane], alpha[system], ridge)
+            sizes[lane] = of_matrix[lane] / unit[lane]
+            shift[lane], bound[lane] = alpha[system] / unit[lane], ridge / unit[lane]
+            failed[system] = norms[lane] * of_matrix[lane] > most * ridge
+            solvable |= not failed[system]
+        if not solvable:
+            continue
+        for half in range(2):
+            first = half * lanes
+            matrix = matrices[first * entries : (first + lanes) * entries]
+            factor = factors[first * n : (first + lanes) * n]
+            for part in range(lanes // LANES):
+                lane = first + part * LANES
+                fill(b, nothing, nothing, start + lane, whole_vector, of_vector[lane:])
+                _put_part(whole_vector, part, own_vector)
+            _tridiagonalise(
+                n, matrix, own_vector, own_diagonal, own_beside, factor, v, w, product, tiny
+            )
             for k in range(n):
                 store(diagonal, 2 * k + half, load(own_diagonal, k))
                 store(beside, 2 * k + half, load(own_beside, k))
                 store(vector, 2 * k + half, load(own_vector, k))
-        sweeps = _diagonalise(n, diagonal, beside, vector, rotations, ranges, unfinished)
-        _filter(n, diagonal, of_matrix, shift, ridge, vector, gain)
+        sweeps = _diagonalise(
+            n, diagonal, beside, vector, rotations, ranges, unfinished, epsilon, tiny
+        )
+        _filter(n, diagonal, sizes, shift, bound, vector, gain, tiny * epsilon**2)
         _rotate_back(sweeps, rotations, ranges, vector)
         for half in range(2):
-            first, numbers = start + half * LANES, half * LANES
-            matrix = matrices[numbers * entries : (numbers + LANES) * entries]
-            factor = factors[numbers * n : (numbers + LANES) * n]
+            first = half * lanes
+            matrix = matrices[first * entries : (first + lanes) * entries]
+            factor = factors[first * n : (first + lanes) * n]
             for k in range(n):
                 store(own_vector, k, load(vector, 2 * k + half))
             _reflect_back(n, matrix, factor, own_vector)
-            for lane in range(min(LANES, systems - first)):
-                failed[first + lane] = unfinished[numbers + lane]
+            for lane in range(first, min(first + lanes, systems - start)):
+                failed[start + lane] |= unfinished[lane] > 0
                 for k in range(n):
-                    value = own_vector[k * LANES + lane] * of_vector[numbers + lane]
-                    theta[first + lane, k] = value * gain[numbers + lane]
+                    value = own_vector[k * lanes + lane - first] * of_vector[lane]
+                    theta[start + lane, k] = value * (gain[lane] / unit[lane])
