@@ -317,6 +317,25 @@ def test_sums_on_a_grid(d: int) -> None:
     np.testing.assert_allclose(CpuEngine().moments(rows, GRIDS[1]), moments, atol=1e-3)
 
 
+def test_shares_of_labels_are_labels_multiplied() -> None:
+    rows, _ = short_examples(12)
+    share = np.random.default_rng(3).uniform(0.0, 1.0, len(rows.features))
+    shared, multiplied = (
+        replace(rows, share=share),
+        replace(rows, label=rows.label * share[rows.feature_row]),
+    )
+    close = [
+        replace(each, features=rows.features * rows.unit, unit=1.0) for each in (shared, multiplied)
+    ]
+    for both in (
+        [CpuEngine().statistics(each, 0, rows.tasks, GRIDS) for each in (shared, multiplied)],
+        [CpuEngine().statistics(each, 0, rows.tasks) for each in close],
+        [(CpuEngine().moments(each, GRIDS[1]),) for each in (shared, multiplied)],
+    ):
+        for found, expected in zip(*both, strict=True):
+            np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("count", [1, 2, 31, 32, 33, 63, 64, 65, 1000])
 def test_32_bits_are_never_passed(count: int) -> None:
     # Rows of full weight along one axis: 31 of them fill a 32-bit number.

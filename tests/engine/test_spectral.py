@@ -218,6 +218,13 @@ class TestAnyInput:
         theta = solve_filtered(packed, b, alpha, ridge)
         assert not np.isnan(theta).any()
 
+    @pytest.mark.parametrize("entry", [5e-324, 1e-310, 1e-300, 1e-45, 1e-38])
+    @pytest.mark.parametrize("ridge", [0.0, 5e-324, 1e-310, 1e-45, 1.0])
+    def test_nothing_is_divided_by_what_is_too_small(self, entry: float, ridge: float) -> None:
+        A, b = np.full((1, 1), entry), np.array([[0.0]])
+        assert solve_filtered(A, b, np.zeros(1), ridge) == 0.0
+        assert np.isfinite(solve_filtered(A, b + 1e-20, np.zeros(1), ridge)).all()
+
     @given(st.lists(st.integers(0, 70), max_size=4), st.integers(1, 3))
     @settings(deadline=None, max_examples=30)
     def test_neighbours_and_threads_change_nothing(self, cuts: list[int], threads: int) -> None:

@@ -45,7 +45,8 @@ def bounded(step: ItemStep, vectors: Any) -> list[float]:
     unit = 2.0**-20
     rows = step._bounded_rows(np.rint(np.array(vectors) / unit), unit)
     task = np.repeat(np.arange(DATA.items), np.diff(rows.start))
-    return [float(rows.label[place]) for place in np.lexsort((task, rows.user))]
+    label = rows.label if rows.share is None else rows.label * rows.share[rows.user]
+    return [float(label[place]) for place in np.lexsort((task, rows.user))]
 
 
 def test_users_are_scaled_by_the_norms_of_their_labels_and_vectors() -> None:

@@ -50,9 +50,11 @@ class TaskRows(Examples):
 
     Attributes
         start: where each task's examples begin, with the end appended, [tasks + 1].
+        share: labels count times this share of their feature vector's, [feature rows], if there is one.
     """
 
     start: Integers
+    share: Array | None = field(default=None, kw_only=True)
 
     @classmethod
     def sort(

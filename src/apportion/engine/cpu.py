@@ -22,7 +22,7 @@ class CpuEngine(Engine):
 
     def prepare(self, rows: TaskRows) -> TaskRows:
         """See ``Engine.prepare``: numbers of the types that are compiled for, in whole vectors."""
-        feature_row, label, weight = _examples(rows)
+        feature_row, label, share, weight = _examples(rows)
         features = rows.features
         if features.dtype == np.int16:
             features = whole_vectors(features)
@@ -31,6 +31,7 @@ class CpuEngine(Engine):
             features=features,
             feature_row=feature_row,
             label=label,
+            share=share,
             weight=weight,
             columns=rows.dimension,
         )
@@ -115,11 +116,13 @@ def _features(rows: TaskRows, kind: Any) -> Any:
     return np.ascontiguousarray(rows.features, dtype=kind)
 
 
-def _examples(rows: TaskRows) -> tuple[Integers, Array, Array]:
-    """The rows of features, labels and weights, of the only types that are compiled for."""
+def _examples(rows: TaskRows) -> tuple[Integers, Array, Array, Array]:
+    """The rows of features, labels, shares and weights, of the only types that are compiled for."""
+    share = np.ones(len(rows.features)) if rows.share is None else rows.share
     return (
         np.ascontiguousarray(rows.feature_row, dtype=np.int32),
         np.ascontiguousarray(rows.label, dtype=np.float64),
+        np.ascontiguousarray(share, dtype=np.float64),
         np.ascontiguousarray(rows.weight, dtype=np.float64),
     )
 

@@ -46,6 +46,8 @@ Numbers = NDArray[np.floating[Any]]
 Integers = NDArray[np.int64]
 
 _EPSILON = float(np.finfo(np.float64).eps)
+# Nothing is divided by a number smaller than this.
+_NORMAL = float(np.finfo(np.float64).tiny) * (1 + 2.0**-20)
 # Systems are solved in float32 if the norm of A is at most so many times the ridge: rounding, about
 # 2^-24 |A|, then changes A by at most 2^-15 of the ridge, which is as if alpha were a little different.
 _SINGLE = 512.0
@@ -369,9 +371,9 @@ def _filter(
     sizes: Numbers,
     alpha: Numbers,
     ridge: Numbers,
+    normal: Numbers,
     vector: Numbers,
     gain: Numbers,
-    normal: float,
 ) -> None:
     """Multiply by f of the eigenvalues, relative to the largest f, which becomes the ``gain``."""
     zero, one = spread_wide(diagonal, 0.0), spread_wide(diagonal, 1.0)
@@ -383,11 +385,11 @@ def _filter(
         top = select(top < value, value, top)
         store(diagonal, i, value)
     # In float32 too: there the ridge is above what rounding leaves.
-    least_known = spread_wide(diagonal, n * _EPSILON) * top
+    least_known, smallest = spread_wide(diagonal, n * _EPSILON) * top, load_wide(normal, 0)
     most = zero
     for i in range(n):
         value = load_wide(diagonal, i)
-        known = (least_known < value) & (spread_wide(diagonal, normal) < value)
+        known = (least_known < value) & (smallest < value)
         # No square, which might be too large or too small a number.
         factor = select(known, one / (value + bound * (bound / value)), zero)
         most = select(most < factor, factor, most)
@@ -443,7 +445,8 @@ def _filtered(
     ranges = np.empty((_SWEEPS * (n + 4), 2), dtype=np.int64)
     rotations = vectors(like, 4 * n * len(ranges))  # room that is not used takes no memory
     of_matrix, of_vector, unit = np.empty((3, 2 * lanes))
-    sizes, shift, bound = vectors(like, 2), vectors(like, 2), vectors(like, 2)
+    sizes, shift = vectors(like, 2), vectors(like, 2)
+    bound, normal = vectors(like, 2), vectors(like, 2)
     norms, gain, unfinished = vectors(like, 2), vectors(like, 2), vectors(like, 2)
     while True:
         start = take_next(counter) * 2 * lanes
@@ -464,6 +467,7 @@ def _filtered(
             unit[lane] = max(of_matrix[lane], alpha[system], ridge)
             sizes[lane] = of_matrix[lane] / unit[lane]
             shift[lane], bound[lane] = alpha[system] / unit[lane], ridge / unit[lane]
+            normal[lane] = max(tiny * epsilon**2, _NORMAL / unit[lane])
             failed[system] = norms[lane] * of_matrix[lane] > most * ridge
             solvable |= not failed[system]
         if not solvable:
@@ -486,7 +490,7 @@ def _filtered(
         sweeps = _diagonalise(
             n, diagonal, beside, vector, rotations, ranges, unfinished, epsilon, tiny
         )
-        _filter(n, diagonal, sizes, shift, bound, vector, gain, tiny * epsilon**2)
+        _filter(n, diagonal, sizes, shift, bound, normal, vector, gain)
         _rotate_back(sweeps, rotations, ranges, vector)
         for half in range(2):
             first = half * lanes

@@ -44,6 +44,7 @@ def statistics(
     unit: float,
     feature_row: Integers,
     label: Array,
+    share: Array,
     weight: Array,
     start: Integers,
     grids: tuple[float, float] | None,
@@ -66,7 +67,7 @@ def statistics(
     second, moments = np.empty((len(task), d * (d + 1) // 2)), np.zeros((len(task), d))
     counter = np.zeros(1, dtype=np.int64)
     threads = threads_for((int(start[-1] - start[0]) + tasks) * d**2)
-    examples = (feature_row, label, weight)
+    examples = (feature_row, label, share, weight)
     places = (first, stop, target, order, counter)
     if grids is None:
         width = padded(d, np.float64)
@@ -105,6 +106,7 @@ def _short_statistics(
     features: Shorts,
     feature_row: Integers,
     label: Array,
+    share: Array,
     weight: Array,
     first: Integers,
     stop: Integers,
@@ -164,8 +166,8 @@ def _short_statistics(
                 f, g = np.float32(r * (1.0 / LONGEST)), np.float32(s * (1.0 / LONGEST))
                 put_pair(tile, at // 2, features, x, f, y, g)
                 users[0, at], users[0, at + 1] = x, y
-                factors[0, at] = _within(r * r * label[row + at] * per_square)
-                factors[0, at + 1] = _within(s * s * label[other] * per_square)
+                factors[0, at] = _within(r * r * (label[row + at] * share[x]) * per_square)
+                factors[0, at + 1] = _within(s * s * (label[other] * share[y]) * per_square)
             _add_labels(b, 0, features, users, factors, rows)
             if held + gathered > _ROOM:
                 _move(total, large, moved)
@@ -246,6 +248,7 @@ def _statistics(
     features: Array,
     feature_row: Integers,
     label: Array,
+    share: Array,
     weight: Array,
     first: Integers,
     stop: Integers,
@@ -283,7 +286,8 @@ def _statistics(
                     for k in range(d):
                         tile[at, k] = features[feature_row[row], k]
                 put_row(weighted, at, tile, at, weight[row])
-                add_row(b, 0, tile, at, weight[row] * label[row])
+                y = label[row] * share[feature_row[row]]
+                add_row(b, 0, tile, at, weight[row] * y)
             add_upper(weighted, tile, end - begin, total)
         entry = 0
         for p in range(d):
@@ -299,6 +303,7 @@ def moments(
     unit: float,
     feature_row: Integers,
     label: Array,
+    share: Array,
     weight: Array,
     start: Integers,
     grid: float,
@@ -316,7 +321,7 @@ def moments(
     edges = aligned((threads, width), np.float64)
     at_once = max(1, _NEAR // (2 * width))
     if rows:
-        examples = (feature_row, label, weight, start)
+        examples = (feature_row, label, share, weight, start)
         side_by_side(
             lambda thread: _moments(
                 thread, threads, short, *examples, unit / grid, at_once, sums, edges[thread:]
@@ -341,6 +346,7 @@ def _moments(
     features: Shorts,
     feature_row: Integers,
     label: Array,
+    share: Array,
     weight: Array,
     start: Integers,
     to_grid: float,
@@ -361,9 +367,10 @@ def _moments(
             out, at = (edge, 0) if start[task] < begin else (sums, task)
             count = 0
             while row < stop and (last or feature_row[row] < limit):
-                users[0, count] = feature_row[row]
-                factors[0, count] = _within(weight[row] * label[row] * to_grid)
-                ask_for_row(features, feature_row[row])
+                user = feature_row[row]
+                users[0, count] = user
+                factors[0, count] = _within(weight[row] * (label[row] * share[user]) * to_grid)
+                ask_for_row(features, user)
                 count += 1
                 row += 1
                 if count == 2 * _TILE:

@@ -177,9 +177,7 @@ class ItemStep:
         lengths = np.sqrt(np.einsum("ij,ij->i", features, features, dtype=np.float64))
         with np.errstate(invalid="ignore"):
             norms = self._label_norms * (lengths * (unit / self._settings.feature_bound))
-        label = scale_down(norms, self._settings.label_bound)[rows.user]
-        label *= rows.label
-        return replace(rows, label=label)
+        return replace(rows, share=scale_down(norms, self._settings.label_bound))
 
     def _mu(self, sweep: int, *names: str) -> float:
         """As planned; the last sweep gets whatever is left, to the last digit."""

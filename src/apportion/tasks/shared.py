@@ -144,11 +144,11 @@ def shrink(
     rotated = (b / unit) @ basis
     a = np.outer(mass, values / unit)
     a += (ridge / unit)[:, None]
-    variance = np.full_like(a, 1.0 if noise > 0 else 0.0)
+    variance = np.full((1, 1), 1.0 if noise > 0 else 0.0)  # of all alike, unless there is a spread
     if spread is not None:
-        variance += np.outer(spread / unit, values / unit)
+        variance = variance + np.outer(spread / unit, values / unit)
     # What is noisier says less about rho and tau; relative to the noisiest, so that zero is no trouble.
-    weight = np.ones_like(a) if (variance == 0).any() else variance.max() / variance
+    weight = np.ones((1, 1)) if (variance == 0).any() else variance.max() / variance
     centre = np.zeros_like(b)
     if guess is not None:
         centre = guess @ basis
@@ -161,16 +161,21 @@ def shrink(
         rotated -= predicted
     total = _sums(weight, rotated, rotated)
     # Never quite zero: a thousandth of what is there is kept as signal.
-    signal = np.maximum(total - np.einsum("ij,ij->j", weight, variance), 1e-3 * total)
+    expected = np.einsum("ij,ij->j", weight, np.broadcast_to(variance, a.shape))
+    signal = np.maximum(total - expected, 1e-3 * total)
     power = _sums(weight, a, a)
+    del weight  # as large as all the others
     with np.errstate(over="ignore", invalid="ignore"):
         ratio = np.divide(power, signal, out=np.full_like(signal, np.inf), where=signal > 0)
-        divisor = np.multiply(variance, ratio, out=variance)
-        divisor[:, signal <= 0] = np.inf
-        divisor += np.square(a)
-        filtered = np.divide(a, divisor, out=np.zeros_like(a), where=divisor > 0)
+        most = variance * ratio
+        most[:, signal <= 0] = np.inf
+        divisor = np.square(a)
+        divisor += most
+        filtered = np.divide(a, divisor, out=a, where=divisor > 0)
+        filtered[~(divisor > 0)] = 0.0
     filtered *= rotated
     filtered += centre
+    del divisor, rotated, centre
     return np.asarray(filtered @ basis.T)
 
 
