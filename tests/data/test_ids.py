@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import apportion as ap
-from apportion.data.ids import id_keys, match_ids, number_ids, read_column, read_ids
+from apportion.data.ids import (
+    column_array,
+    id_keys,
+    is_text,
+    match_ids,
+    number_ids,
+    read_column,
+    read_ids,
+)
 from apportion.engine import threads
 
 
@@ -123,6 +131,51 @@ def test_numbers_of_any_size_and_range(dtype: Any) -> None:
     check_numbering(values)
     check_numbering(values[::2])
     assert number_ids(values)[0].dtype.newbyteorder("=") == native
+
+
+@pytest.mark.parametrize(
+    "dtype", [pl.Int8, pl.UInt8, pl.Int16, pl.UInt16, pl.Int32, pl.UInt32, pl.Int64, pl.UInt64]
+)
+@pytest.mark.usefixtures("three_blocks")
+def test_columns_of_numbers_in_pieces(dtype: Any) -> None:
+    rng = np.random.default_rng(1)
+    far = rng.integers(127, size=50) * (10**15 if dtype in (pl.Int64, pl.UInt64) else 1)
+    for values in (rng.integers(9, size=50), far):
+        whole = pl.Series("user", values).cast(dtype)
+        pieces = pl.concat([whole[:20], whole[20:20], whole[20:21], whole[21:]], rechunk=False)
+        assert pieces.n_chunks() > 2
+        check_numbering(pieces)
+        np.testing.assert_array_equal(column_array(pieces), whole.to_numpy())
+        column = read_column("user", pieces)
+        assert isinstance(column, pl.Series)
+        assert not is_text(column)
+
+
+@pytest.mark.parametrize("items", ["public", 9, list(range(9))])
+def test_pieces_of_a_table_are_read_as_the_whole(items: Any) -> None:
+    rng = np.random.default_rng(2)
+    table = pl.DataFrame(
+        {
+            "user": rng.integers(5, size=90),
+            "item": np.append(rng.integers(9, size=81), np.arange(9)),
+            "rating": rng.random(90).astype(np.float32),
+        }
+    )
+    pieces = pl.concat([table[:40], table[40:41], table[41:]], rechunk=False)
+    assert pieces["item"].n_chunks() == 3
+    whole, parts = (ap.Interactions.from_frame(each, items=items) for each in (table, pieces))
+    for one, other in zip(vars(whole.by_user).values(), vars(parts.by_user).values(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    out_of_range = pieces.with_columns(pl.col("item") + 1)
+    if items != "public":
+        with pytest.raises(ap.DataError, match="item: row"):
+            ap.Interactions.from_frame(out_of_range, items=items)
+
+
+def test_gaps_in_columns_of_numbers_are_refused() -> None:
+    values = pl.concat([pl.Series([1, 2]), pl.Series([3, None])], rechunk=False)
+    with pytest.raises(ap.DataError, match="user: row 3 is missing"):
+        read_column("user", values)
 
 
 @pytest.mark.parametrize("low", [-(2**63), -5, 0, 2**63 - 9, 2**63 - 2, 2**64 - 9])

@@ -13,6 +13,7 @@ from apportion.engine.sorting import (
     ascends,
     counting_sort,
     group,
+    group_twice,
     number_rows,
     turn,
 )
@@ -56,6 +57,22 @@ def test_columns_go_with_their_keys(blocks: int) -> None:
 
 
 @pytest.mark.parametrize("rated", [False, True])
+def test_two_keys(blocks: int, rated: bool) -> None:
+    rng = np.random.default_rng(3)
+    first, second = rng.integers(7, size=300), rng.integers(11, size=300).astype(np.int32)
+    value = rng.random(300).astype(np.float32)
+    order = np.lexsort((first, second))
+    start, other, values = group_twice(first, 7, second, 12, value if rated else None)
+    np.testing.assert_array_equal(start, np.searchsorted(second[order], np.arange(13)))
+    np.testing.assert_array_equal(other, first[order])
+    assert other.dtype == np.int32
+    if rated:
+        np.testing.assert_array_equal(values, value[order])
+    else:
+        assert values is None
+
+
+@pytest.mark.parametrize("rated", [False, True])
 def test_groups_are_turned(blocks: int, rated: bool) -> None:
     rng = np.random.default_rng(2)
     start = np.concatenate([[0, 0], np.cumsum(rng.integers(4, size=90)), [200, 200]])
@@ -87,8 +104,9 @@ def test_rows_are_numbered_by_their_groups(blocks: int) -> None:
 
 @pytest.mark.parametrize("values", [[3, -7, 2**62, 5], [0.5, -0.25, 3.0, 0.0]])
 def test_extremes(blocks: int, values: list[float]) -> None:
-    assert extremes(np.array(values)) == (min(values), max(values))
-    assert all(np.isnan(extremes(np.array([*values, np.nan]))))
+    pieces = [np.array(some) for some in (values[:1], [], values[1:])]
+    assert extremes(pieces) == (min(values), max(values))
+    assert all(np.isnan(extremes([*pieces, np.array([np.nan])])))
 
 
 def test_no_rows_and_every_second_row() -> None:

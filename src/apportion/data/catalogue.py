@@ -7,7 +7,15 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from apportion.data.ids import Ids, Integers, find_ids, is_text, number_ids, read_ids
+from apportion.data.ids import (
+    Ids,
+    Integers,
+    column_array,
+    find_ids,
+    is_text,
+    number_ids,
+    read_ids,
+)
 from apportion.data.memory import MOST, check_memory
 from apportion.privacy.checks import whole
 from apportion.privacy.errors import DataError, ParameterError
@@ -41,8 +49,9 @@ def read_catalogue(member: str, catalogue: Catalogue, values: Ids) -> tuple[NDAr
 
 def read_positions(name: str, values: Ids, size: int, why: str) -> Integers:
     """Whole numbers from 0 to size - 1, [rows]."""
-    if isinstance(values, pl.Series) or is_text(values):
+    if is_text(values):
         raise DataError(f"{name} must hold whole numbers from 0 to {size - 1}: {why}")
+    values = column_array(values) if isinstance(values, pl.Series) else values
     inside = (values >= 0) & (values < size)
     if not inside.all():
         row = int(np.argmin(inside))

@@ -6,6 +6,7 @@ an id that would change its value or merge with another is refused.
 
 import hashlib
 import numbers
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -14,20 +15,23 @@ from numba import njit
 from numpy.typing import NDArray
 
 from apportion.engine.sorting import index_type
-from apportion.engine.threads import extremes, row_blocks, side_by_side
+from apportion.engine.threads import extremes, row_blocks, share_out, side_by_side
 from apportion.privacy.errors import DataError
 
 Integers = NDArray[np.integer[Any]]
-# Integers, an object array of strings or bytes, or a column of them with nothing missing.
+# Integers, an object array of strings or bytes, or a column of any of these with nothing missing.
 Ids = NDArray[Any] | pl.Series
+# What polars and NumPy both have.
+_WHOLE = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64)
 
 
 def read_column(name: str, values: Any) -> Ids:
-    """Ids of many rows: as ``read_ids``, but strings of a polars table stay in their column."""
+    """Ids of many rows: as ``read_ids``, but those of a polars table stay in their column."""
     if isinstance(values, pl.Series):
         named = isinstance(values.dtype, (pl.Categorical, pl.Enum))
         column: pl.Series = values.cast(pl.String) if named else values
-        if column.dtype in (pl.String, pl.Binary) and len(column) and not column.null_count():
+        usual = column.dtype in (pl.String, pl.Binary, *_WHOLE)
+        if usual and len(column) and not column.null_count():
             return column
     return read_ids(name, values)
 
@@ -61,10 +65,10 @@ def number_ids(ids: Ids) -> tuple[NDArray[Any], Integers]:
 
     In order, because the order in which ids first appear would tell something about the rows.
     """
+    if not is_text(ids):
+        return _number_integers(_pieces(ids))
     if isinstance(ids, pl.Series):
         return _number_texts(ids)
-    if ids.dtype.kind != "O":
-        return _number_integers(ids)
     kind = pl.Binary if len(ids) and isinstance(ids[0], bytes) else pl.String
     try:
         return _number_texts(pl.Series(ids.tolist(), dtype=kind))
@@ -72,26 +76,42 @@ def number_ids(ids: Ids) -> tuple[NDArray[Any], Integers]:
         return _number_objects(ids)
 
 
-def _number_integers(ids: Integers) -> tuple[Integers, Integers]:
+def _pieces(ids: Integers | pl.Series) -> list[Integers]:
+    """Whole numbers as they lie in memory: a column that was read from a file is in many pieces."""
+    if isinstance(ids, pl.Series):
+        return [piece.to_numpy() for piece in ids.get_chunks()]
+    return [ids[rows] for rows in row_blocks(len(ids))]
+
+
+def _number_integers(pieces: list[Integers]) -> tuple[Integers, Integers]:
     """By a table of all numbers between the least and the greatest, else of those that occur."""
-    low, high = map(int, extremes(ids)) if len(ids) else (0, -1)
-    if high - low >= 4 * len(ids) + 1000:
-        column = pl.Series(ids)
+    kind, ends = pieces[0].dtype, list(accumulate(map(len, pieces)))
+    rows = ends[-1]
+    low, high = map(int, extremes(pieces)) if rows else (0, -1)
+    if high - low >= 4 * rows + 1000:
+        column = pl.Series(np.concatenate(pieces))
         distinct = column.gather(column.arg_unique()).sort().to_numpy()
-        return distinct, _find_hashed(_modulo(ids), _modulo(distinct))
-    numbers: Integers
-    offset: Any
-    if ids.dtype == np.int32:  # the usual small numbers as they are, all others as one type
-        numbers, offset = np.ascontiguousarray(ids), np.int64(low)
-    else:
-        numbers, offset = _modulo(ids), np.uint64(low % 2**64)
-    blocks = row_blocks(len(ids))
+        return distinct, _find_hashed(_modulo(column.to_numpy()), _modulo(distinct))
+    offset: Any = np.int64(low) if kind == np.int32 else np.uint64(low % 2**64)
     present = np.zeros(high - low + 1, dtype=np.bool_)
-    side_by_side(lambda rows: _mark(numbers[rows], offset, present), blocks)
-    positions = np.cumsum(present, dtype=index_type(len(ids))) - 1
-    codes = np.empty(len(ids), dtype=positions.dtype)
-    side_by_side(lambda rows: _look_up(numbers[rows], offset, positions, codes[rows]), blocks)
-    return (np.flatnonzero(present).astype(offset.dtype) + offset).astype(ids.dtype), codes
+
+    def mark(piece: Integers) -> None:
+        _mark(_as_compiled(piece), offset, present)
+
+    share_out(mark, pieces)
+    positions = np.cumsum(present, dtype=index_type(rows)) - 1
+    codes = np.empty(rows, dtype=positions.dtype)
+
+    def look_up(piece: Integers, end: int) -> None:
+        _look_up(_as_compiled(piece), offset, positions, codes[end - len(piece) : end])
+
+    share_out(look_up, pieces, ends)
+    return (np.flatnonzero(present).astype(offset.dtype) + offset).astype(kind), codes
+
+
+def _as_compiled(ids: Integers) -> Integers:
+    """The usual small numbers as they are, all others as one type."""
+    return np.ascontiguousarray(ids) if ids.dtype == np.int32 else _modulo(ids)
 
 
 def _number_texts(ids: pl.Series) -> tuple[NDArray[Any], Integers]:
@@ -196,7 +216,9 @@ def match_ids(ids: Ids, catalogue: NDArray[Any]) -> Integers:
 
 def is_text(ids: Ids) -> bool:
     """Whether ids are strings or bytes, not whole numbers."""
-    return isinstance(ids, pl.Series) or ids.dtype.kind == "O"
+    if isinstance(ids, pl.Series):
+        return ids.dtype not in _WHOLE
+    return ids.dtype.kind == "O"
 
 
 def id_keys(ids: NDArray[Any]) -> NDArray[np.uint64]:
@@ -215,13 +237,29 @@ def id_keys(ids: NDArray[Any]) -> NDArray[np.uint64]:
 def _uncoerced(values: Any) -> NDArray[Any]:
     """An array of the values as they are: NumPy would turn [1, "1"] into two equal strings."""
     if isinstance(values, pl.Series):  # as objects: strings of a fixed width lose "\0" at their end
-        return values.to_numpy()
+        return column_array(values)
     if hasattr(values, "__array__"):  # a column of a frame, or anything that knows its own type
         return np.asarray(values)
     array = np.empty(len(values), dtype=object)
     for row, value in enumerate(values):
         array[row] = value
     return array
+
+
+def column_array(column: pl.Series) -> NDArray[Any]:
+    """The column as an array; what is in many pieces is copied on all cores."""
+    if column.dtype not in (*_WHOLE, pl.Float32, pl.Float64) or column.null_count():
+        return column.to_numpy()
+    pieces = [piece.to_numpy() for piece in column.get_chunks()]
+    if len(pieces) == 1:
+        return pieces[0]
+    whole = np.empty(len(column), dtype=pieces[0].dtype)
+
+    def copy(piece: NDArray[Any], end: int) -> None:
+        whole[end - len(piece) : end] = piece
+
+    share_out(copy, pieces, list(accumulate(map(len, pieces))))
+    return whole
 
 
 def _whole_floats(name: str, array: NDArray[Any]) -> NDArray[np.int64]:

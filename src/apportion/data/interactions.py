@@ -7,14 +7,22 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
+import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from apportion.data.catalogue import Catalogue, read_catalogue
 from apportion.data.files import check_columns, read_columns
 from apportion.data.graph import Graph, mix
-from apportion.data.ids import Integers, id_keys, number_ids, read_column
-from apportion.engine.sorting import ascends, group, index_type, number_rows, turn
-from apportion.engine.threads import extremes, side_by_side
+from apportion.data.ids import Integers, column_array, id_keys, number_ids, read_column
+from apportion.engine.sorting import (
+    ascends,
+    group,
+    group_twice,
+    index_type,
+    number_rows,
+    turn,
+)
+from apportion.engine.threads import extremes, row_blocks, side_by_side
 from apportion.privacy.checks import number, whole, word
 from apportion.privacy.errors import DataError, ParameterError
 
@@ -329,20 +337,18 @@ def _sort(
 ) -> tuple[Orientation, Orientation | None]:
     """By user, then item, with rows merged that repeat a pair; and by item, if that came about.
 
-    By two stable sorts after a first one by user, which files often have behind them already.
+    By two stable sorts, unless the rows are in this order already, as those of files often are.
     """
-    item = np.asarray(item, dtype=index_type(items))
-    if ascends(user):
-        start = np.searchsorted(user, np.arange(users + 1))
-        given = Orientation(start, item, rating)
+    item, by_item = np.asarray(item, dtype=index_type(items)), None
+    if not ascends(user):
+        by_user = Orientation(*group_twice(item, items, user, users, rating))
     else:
-        given = Orientation(*group(user, users, item, rating))
-    if ascends(given.other, given.start):
-        # The caller's own, perhaps, which may change.
-        rating = None if given.rating is None else given.rating.copy()
-        return Orientation(given.start, given.other, rating), None
-    by_item = _turn(given, items)
-    by_user = _turn(by_item, users)
+        start = np.searchsorted(user, np.arange(users + 1))
+        if ascends(item, start):
+            # The caller's own, perhaps, which may change.
+            return Orientation(start, item, None if rating is None else rating.copy()), None
+        by_item = Orientation(*group(item, items, user, rating))
+        by_user = _turn(by_item, users)
     repeats = by_user.other[1:] == by_user.other[:-1]
     edges = by_user.start[1:-1]
     repeats[edges[(edges > 0) & (edges < len(item))] - 1] = False
@@ -382,12 +388,14 @@ def _read_ratings(
     word("outside", outside, ("error", "clip"))
     try:
         with np.errstate(over="ignore"):  # what 32 bits cannot hold is refused below
-            values = np.asarray(rating, dtype=np.float32)
+            given = column_array(rating) if isinstance(rating, pl.Series) else rating
+            values = np.asarray(given, dtype=np.float32)
     except (TypeError, ValueError, OverflowError):
         raise DataError("rating must hold numbers only") from None
     if values.shape != (rows,):
         raise DataError(f"rating must have one number for each of {rows} rows, got {values.shape}")
-    least, greatest = extremes(values) if rows else (0.0, 0.0)  # NaN if there is one
+    # NaN if there is one.
+    least, greatest = extremes([values[some] for some in row_blocks(rows)]) if rows else (0.0, 0.0)
     if not np.isfinite([least, greatest]).all():
         row = int(np.argmin(np.isfinite(values)))
         raise DataError(f"rating: row {row} is missing or not finite")

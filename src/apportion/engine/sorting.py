@@ -47,15 +47,36 @@ def group(
     if value is None or other.dtype != np.int32:
         return start, placed(other), None if value is None else placed(value)
     # Both in one number: what takes long is to reach a place far away, and not to write there.
-    pairs = np.empty(len(key), dtype=np.uint64)
+    return start, *_split(_placed_pairs(key, other, value, blocks, following), blocks)
+
+
+def group_twice(
+    first: Integers,
+    firsts: int,
+    second: Integers,
+    seconds: int,
+    value: NDArray[np.float32] | None,
+) -> tuple[Integers, Integers, NDArray[np.float32] | None]:
+    """By the second key, and where that is the same, by the first, which goes with it.
+
+    The same as to ``turn`` the ``group`` of (first, firsts, second, value).
+    """
+    if value is None or index_type(max(firsts, seconds)) != np.int32:
+        start, other, value = group(first, firsts, second, value)
+        return turn(start, other, seconds, value)
+    first, blocks, first_start, following = _places(first, firsts)
+    pairs = _placed_pairs(first, second, value, blocks, following)
+    counts = side_by_side(lambda rows: _count_pairs(pairs[rows], seconds), blocks)
+    start, following = _starts(counts)
+    turned = np.empty_like(pairs)
     side_by_side(
-        lambda rows, next_place: _place_pairs(
-            key[rows], other[rows], value[rows].view(np.uint32), next_place, pairs
+        lambda rows, next_place: _turn_pairs(
+            first_start, rows.start, pairs[rows], next_place, turned
         ),
         blocks,
         following,
     )
-    return start, *_split(pairs, blocks)
+    return start, *_split(turned, blocks)
 
 
 def turn(
@@ -102,11 +123,35 @@ def _places(key: Integers, keys: int) -> tuple[Integers, list[slice], Integers, 
     """The keys, blocks of rows, where each key begins, and where it goes on with each block's rows."""
     key = np.ascontiguousarray(key, dtype=index_type(keys))
     blocks = row_blocks(len(key))
-    counts = np.stack(side_by_side(lambda rows: _count(key[rows], keys), blocks))
-    start = np.zeros(keys + 1, dtype=np.int64)
+    return key, blocks, *_starts(side_by_side(lambda rows: _count(key[rows], keys), blocks))
+
+
+def _starts(counted: list[Integers]) -> tuple[Integers, Integers]:
+    """Where each key begins, and where it goes on with each block's rows, of which there are so many."""
+    counts = np.stack(counted)
+    start = np.zeros(counts.shape[1] + 1, dtype=np.int64)
     np.cumsum(counts.sum(axis=0), out=start[1:])
     # After those of the same key in the blocks before.
-    return key, blocks, start, start[:-1] + np.cumsum(counts, axis=0) - counts
+    return start, start[:-1] + np.cumsum(counts, axis=0) - counts
+
+
+def _placed_pairs(
+    key: Integers,
+    low: Integers,
+    high: NDArray[np.float32],
+    blocks: list[slice],
+    following: Integers,
+) -> NDArray[np.uint64]:
+    """Two columns in the order of their keys, as one number: the second above the first."""
+    pairs = np.empty(len(key), dtype=np.uint64)
+    side_by_side(
+        lambda rows, next_place: _place_pairs(
+            key[rows], low[rows], high[rows].view(np.uint32), next_place, pairs
+        ),
+        blocks,
+        following,
+    )
+    return pairs
 
 
 def _split(
@@ -191,6 +236,33 @@ def _turn(
             out[place] = group
         else:
             out[place] = np.uint64(group) | np.uint64(value[row]) << np.uint64(32)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _count_pairs(pairs: NDArray[np.uint64], keys: int) -> Integers:
+    counts = np.zeros(keys, dtype=np.int64)
+    for row in range(len(pairs)):
+        counts[pairs[row] & np.uint64(0xFFFFFFFF)] += 1
+    return counts
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _turn_pairs(
+    start: Integers,
+    first: int,
+    pairs: NDArray[np.uint64],
+    next_place: Integers,
+    out: NDArray[np.uint64],
+) -> None:
+    """As ``_turn``, with keys below the values."""
+    group = np.searchsorted(start, first, side="right") - 1
+    for row in range(len(pairs)):
+        while start[group + 1] <= first + row:
+            group += 1
+        key = pairs[row] & np.uint64(0xFFFFFFFF)
+        place = next_place[key]
+        next_place[key] = place + 1
+        out[place] = np.uint64(group) | pairs[row] >> np.uint64(32) << np.uint64(32)
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

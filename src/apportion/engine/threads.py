@@ -1,7 +1,7 @@
 """Work on all cores: many small matrices in NumPy, blocks of many rows."""
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any, TypeVar
@@ -59,10 +59,18 @@ def side_by_side(function: Callable[..., Result], *arguments: Iterable[Any]) -> 
         return list(pool.map(lambda call: function(*call), calls))
 
 
-def extremes(values: NDArray[Any]) -> tuple[Any, Any]:
-    """The least and the greatest of some numbers; NaN if there is one."""
+def share_out(function: Callable[..., Result], *arguments: Sequence[Any]) -> list[Result]:
+    """As ``side_by_side``, for many short calls: each thread does several. Results in any order."""
+    threads = max(1, min(get_num_threads(), len(arguments[0])))
+    some = [[each[first::threads] for each in arguments] for first in range(threads)]
+    found = side_by_side(lambda own: [function(*call) for call in zip(*own, strict=True)], some)
+    return [result for results in found for result in results]
+
+
+def extremes(pieces: Sequence[NDArray[Any]]) -> tuple[Any, Any]:
+    """The least and the greatest of the numbers in some arrays; NaN if there is one."""
     found = np.array(
-        side_by_side(lambda rows: (values[rows].min(), values[rows].max()), row_blocks(len(values)))
+        share_out(lambda piece: (piece.min(), piece.max()), [each for each in pieces if len(each)])
     )
     return found[:, 0].min(), found[:, 1].max()
 
