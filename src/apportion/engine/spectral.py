@@ -72,7 +72,7 @@ def solve_filtered(
     scale, shared = added_to(packed, scale, shared)
     theta, left = np.empty(b.shape), np.arange(len(b))
     for kind, most in ((np.float32, _SINGLE), (np.float64, np.inf)):
-        if ridge > 0 or kind is np.float64:
+        if len(left) and (ridge > 0 or kind is np.float64):
             columns = packed, scale, b, alpha
             some = columns if len(left) == len(b) else [column[left] for column in columns]
             theta[left], failed = _in_lanes(kind, most, ridge, shared, *some)
