@@ -47,15 +47,17 @@ def compare_solvers(d: int, sample: int, rounds: int, systems: int) -> None:
     X = rng.normal(size=(sample, d // 2, d))
     gram = X.transpose(0, 2, 1) @ X
     packed = np.ascontiguousarray(gram[:, *np.triu_indices(d)])
-    noisy = packed + 3 * np.sqrt(d) * rng.normal(size=packed.shape)
+    noise = 3 * np.sqrt(d)
+    noisy, radius = packed + noise * rng.normal(size=packed.shape), noise * np.sqrt(2 * d)
     full, b, alpha = unpack(noisy, d), rng.normal(size=(sample, d)), np.ones(sample)
     regular = gram + np.eye(d)
     fastest(
         "  noisy",
         {
-            "lanes": lambda: solve_filtered(noisy, b, alpha, 1.0),
-            "LAPACK from numba": lambda: _by_lapack(full, b, alpha, 1.0),
-            "numpy eigh": lambda: in_threads(partial(_by_eigh, ridge=1.0), full, b, alpha),
+            "lanes": lambda: solve_filtered(noisy, b, alpha, radius),
+            "lanes in float64": lambda: solve_filtered(noisy, b, alpha, 1e-3 * radius),
+            "LAPACK from numba": lambda: _by_lapack(full, b, alpha, radius),
+            "numpy eigh": lambda: in_threads(partial(_by_eigh, ridge=radius), full, b, alpha),
         },
         rounds,
         systems / sample,
