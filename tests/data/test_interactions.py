@@ -416,6 +416,7 @@ def test_seeds_may_be_large() -> None:
         ({"rating": [2, 2, 0, 2], "rating_range": (1, 4)}, "rating: row 2 is outside 1 to 4"),
         ({"rating": [2, 5, 2, 2], "rating_range": (1, 4)}, "rating: row 1 is outside 1 to 4"),
         ({"rating": ["good", "bad", "good", "bad"]}, "rating must hold numbers only"),
+        ({"rating": pl.Series([1, 2, 3, 4], dtype=pl.Int128)}, "rating must hold numbers only"),
         ({"rating": [1.0, 2.0]}, "rating must have one number for each of 4 rows"),
         ({"rating": [[1.0]] * 4}, "rating must have one number for each of 4 rows"),
         ({"user": ["ann"]}, "user has 1 rows and item has 4"),
@@ -567,3 +568,27 @@ def test_splitting_users() -> None:
     assert set(some[1].user_of_row.tolist()) == {user for user in owners[1] if user % 2 == 0}
     with pytest.raises(ap.ParameterError, match="sum to 1"):
         data.split_users((0.6, 0.6))
+
+
+def test_a_catalogue_that_changes_later_does_not_change_the_data() -> None:
+    catalogue = np.array([5, 6, 7])
+    data = Interactions([1, 2], [5, 6], items=catalogue)
+    catalogue[0] = 99
+    assert data.item_ids.tolist() == [5, 6, 7]
+
+
+@pytest.mark.parametrize("rated", [True, False])
+@pytest.mark.parametrize("by", [["item"], ["item", "user"], ["user"], ["user", "item"], ["rating"]])
+def test_whatever_rows_are_sorted_by(by: list[str], rated: bool) -> None:
+    rng = np.random.default_rng(4)
+    pairs = rng.permutation(12 * 9)[:60]  # none twice
+    rating = rng.random(60).astype(np.float32)
+    frame = pl.DataFrame({"user": pairs // 9, "item": pairs % 9, "rating": rating})
+    data = Interactions.from_frame(
+        frame.sort(by, maintain_order=True), items=9, rating="rating" if rated else None
+    )
+    for side, keys in ((data.by_user, ["user", "item"]), (data.by_item, ["item", "user"])):
+        expected = frame.sort(keys)
+        np.testing.assert_array_equal(side.other, expected[keys[1]])
+        if rated:
+            np.testing.assert_array_equal(side.rating, expected["rating"])

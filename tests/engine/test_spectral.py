@@ -267,10 +267,35 @@ class TestPrecision:
         # One large value and many below the ridge, where f is steepest.
         rng = np.random.default_rng(6)
         values = rng.uniform(-0.5, 0.5, (60, d))
-        values[:, 0] = 0.7 * spectral._SINGLE
+        values[:, 0] = 0.7 * spectral._SINGLE  # or 0.99, if the diagonal happened to be zero
         A, b, alpha = with_values(values), rng.normal(size=(60, d)), np.zeros(60)
         error = solve_filtered(pack(A), b, alpha, 1.0) - by_eigenvectors(A, b, alpha, 1.0)
-        assert np.linalg.norm(error, axis=1).max() < 2.0**-13 * np.linalg.norm(b, axis=1).min()
+        assert np.linalg.norm(error, axis=1).max() < 2.0**-12 * np.linalg.norm(b, axis=1).min()
+
+    @pytest.mark.parametrize("ridge", [1e28, 1e32, 1e37, 1e40, 1e100])
+    def test_a_ridge_may_outweigh_everything(self, ridge: float) -> None:
+        A, b, alpha = self.of_norms(np.ones(9))
+        mine, expected = (f * ridge**2 for f in (
+            solve_filtered(pack(A), b, alpha, ridge), by_eigenvectors(A, b, alpha, ridge)
+        ))  # fmt: skip
+        np.testing.assert_allclose(mine, expected, atol=1e-5)
+
+    def test_what_does_not_converge_is_left_to_lapack(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        systems, by_lapack = [], spectral._by_eigenvectors
+
+        def counting(*system: Any) -> Array:
+            systems.append(system)
+            return by_lapack(*system)
+
+        monkeypatch.setattr(spectral, "_by_eigenvectors", counting)
+        A, b, alpha = noisy(40, 24, 2.0)
+        expected = solve_filtered(pack(A), b, alpha, 0.5)
+        assert not systems
+        monkeypatch.setattr(spectral, "_SWEEPS", 1)
+        assert_near(solve_filtered(pack(A), b, alpha, 0.5), expected)
+        assert len(systems) > 10
 
     def test_nothing_is_single_without_a_ridge(self, monkeypatch: pytest.MonkeyPatch) -> None:
         A, b, alpha = self.of_norms(np.ones(9))

@@ -106,3 +106,9 @@ def test_nothing_becomes_infinite(size: float, noise: float, matrix: np.ndarray)
         centred = shrink(b, noise, np.ones(4), matrix, np.zeros(4), np.ones((4, 3)))
     assert np.isfinite(models).all()
     assert np.isfinite(centred).all()
+
+
+def test_what_is_too_large_to_be_squared_gets_no_coefficient() -> None:
+    with np.errstate(over="ignore"):
+        models = shrink(np.ones((2, 1)), 0.0, np.ones(2), np.array([[1e200]]), np.zeros(2))
+    np.testing.assert_array_equal(models, 0.0)

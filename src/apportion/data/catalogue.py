@@ -38,10 +38,10 @@ def read_catalogue(member: str, catalogue: Catalogue, values: Ids) -> tuple[NDAr
         return number_ids(values)
     if isinstance(catalogue, (int, np.integer)):
         size = whole(name, catalogue, at_least=1, at_most=MOST)
-        check_memory(f"a catalogue of {size} {name}", 8 * size)
+        check_memory(f"a catalogue of {size} {name}", 48 * size)  # counts of rows, sums of counts
         why = f"{name}={size} names them 0 to {size - 1}; for other ids give their list"
         return np.arange(size), read_positions(member, values, size, why)
-    ids = read_ids(name, catalogue)
+    ids = read_ids(name, catalogue).copy()  # the caller's own may change
     if len(set(ids.tolist())) < len(ids):
         raise ParameterError(f"{name} names the same {member} twice")
     return ids, find_ids(member, values, ids, f"catalogue given as {name}")

@@ -66,7 +66,7 @@ def number_ids(ids: Ids) -> tuple[NDArray[Any], Integers]:
     In order, because the order in which ids first appear would tell something about the rows.
     """
     if not is_text(ids):
-        return _number_integers(_pieces(ids))
+        return _number_integers(ids)
     if isinstance(ids, pl.Series):
         return _number_texts(ids)
     kind = pl.Binary if len(ids) and isinstance(ids[0], bytes) else pl.String
@@ -83,13 +83,14 @@ def _pieces(ids: Integers | pl.Series) -> list[Integers]:
     return [ids[rows] for rows in row_blocks(len(ids))]
 
 
-def _number_integers(pieces: list[Integers]) -> tuple[Integers, Integers]:
+def _number_integers(ids: Integers | pl.Series) -> tuple[Integers, Integers]:
     """By a table of all numbers between the least and the greatest, else of those that occur."""
+    pieces = _pieces(ids)
     kind, ends = pieces[0].dtype, list(accumulate(map(len, pieces)))
     rows = ends[-1]
     low, high = map(int, extremes(pieces)) if rows else (0, -1)
     if high - low >= 4 * rows + 1000:
-        column = pl.Series(np.concatenate(pieces))
+        column = ids if isinstance(ids, pl.Series) else pl.Series(ids)
         distinct = column.gather(column.arg_unique()).sort().to_numpy()
         return distinct, _find_hashed(_modulo(column.to_numpy()), _modulo(distinct))
     offset: Any = np.int64(low) if kind == np.int32 else np.uint64(low % 2**64)

@@ -337,10 +337,12 @@ def _sort(
 ) -> tuple[Orientation, Orientation | None]:
     """By user, then item, with rows merged that repeat a pair; and by item, if that came about.
 
-    By two stable sorts, unless the rows are in this order already, as those of files often are.
+    By two stable sorts, of which files often have one or both behind them already.
     """
     item, by_item = np.asarray(item, dtype=index_type(items)), None
-    if not ascends(user):
+    if ascends(item):
+        by_user = Orientation(*group(user, users, item, rating))
+    elif not ascends(user):
         by_user = Orientation(*group_twice(item, items, user, users, rating))
     else:
         start = np.searchsorted(user, np.arange(users + 1))
@@ -390,7 +392,7 @@ def _read_ratings(
         with np.errstate(over="ignore"):  # what 32 bits cannot hold is refused below
             given = column_array(rating) if isinstance(rating, pl.Series) else rating
             values = np.asarray(given, dtype=np.float32)
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
         raise DataError("rating must hold numbers only") from None
     if values.shape != (rows,):
         raise DataError(f"rating must have one number for each of {rows} rows, got {values.shape}")

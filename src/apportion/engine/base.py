@@ -144,7 +144,8 @@ class Engine(ABC):
         stop_task: int,
         grids: tuple[float, float] | None = None,
     ) -> tuple[Array, Array]:
-        """For each task of the block, sum of w x x' (packed upper triangle) and of w y x.
+        """For each task of the block, sum of w x x' (packed upper triangle) and of w y x, y being the label
+        times its share.
 
         Shapes [block, d (d + 1) / 2] and [block, d]. With ``grids``, powers of two, features are 16-bit
         numbers of at most 2^15 - 1 units in norm, of a size so that this squared is at most 2^26 of
@@ -154,7 +155,7 @@ class Engine(ABC):
 
     @abstractmethod
     def moments(self, rows: TaskRows, grid: float) -> Array:
-        """For each task, the sum of w y x alone, of multiples of the grid as above, [tasks, d]."""
+        """For each task, the sum of w y x alone, as above, [tasks, d]."""
 
     @abstractmethod
     def row_clipped_gradient(

@@ -58,6 +58,7 @@ class CpuEngine(Engine):
         self, rows: TaskRows, norms: Array, coef: Array, derivative: Any, bound: float, grid: float
     ) -> Array:
         """See ``Engine.row_clipped_gradient``. Threads take equally many rows; tasks may be shared."""
+        assert rows.share is None, "gradients take labels whole"
         examples = (rows.features, norms, rows.feature_row, rows.label, rows.weight, rows.start)
         settings = (coef, derivative, bound, grid)
         return _sum_of_threads(_row_clipped_gradient, len(rows.label), *examples, *settings)
@@ -119,6 +120,7 @@ def _features(rows: TaskRows, kind: Any) -> Any:
 def _examples(rows: TaskRows) -> tuple[Integers, Array, Array, Array]:
     """The rows of features, labels, shares and weights, of the only types that are compiled for."""
     share = np.ones(len(rows.features)) if rows.share is None else rows.share
+    assert len(share) == len(rows.features)
     return (
         np.ascontiguousarray(rows.feature_row, dtype=np.int32),
         np.ascontiguousarray(rows.label, dtype=np.float64),

@@ -167,10 +167,8 @@ def shrink(
     del weight  # as large as all the others
     with np.errstate(over="ignore", invalid="ignore"):
         ratio = np.divide(power, signal, out=np.full_like(signal, np.inf), where=signal > 0)
-        most = variance * ratio
-        most[:, signal <= 0] = np.inf
         divisor = np.square(a)
-        divisor += most
+        divisor += variance * ratio
         filtered = np.divide(a, divisor, out=a, where=divisor > 0)
         filtered[~(divisor > 0)] = 0.0
     filtered *= rotated
