@@ -15,6 +15,7 @@ from apportion.engine.sorting import (
     group,
     group_twice,
     number_rows,
+    starts,
     turn,
 )
 from apportion.engine.threads import extremes, row_blocks, side_by_side
@@ -37,6 +38,7 @@ def test_rows_are_sorted_and_those_of_one_key_keep_their_order(
     start, order = counting_sort(key, keys)
     np.testing.assert_array_equal(order, np.argsort(key, kind="stable"))
     np.testing.assert_array_equal(start, np.searchsorted(key[order], np.arange(keys + 1)))
+    np.testing.assert_array_equal(starts(key[order], keys), start)
     assert order.dtype == np.int32
 
 
@@ -86,10 +88,15 @@ def test_groups_are_turned(blocks: int, rated: bool) -> None:
             assert column.dtype == other.dtype
 
 
-def test_what_ascends() -> None:
+def test_what_ascends(blocks: int) -> None:
     assert ascends(np.array([], dtype=int))
     assert ascends(np.array([3, 3, 5]))
     assert not ascends(np.array([3, 5, 4]))
+    for falls in (1, 2, 4095, 4096, 4097, 8192, 9998, 9999):
+        long = np.arange(10_000)
+        assert ascends(long)
+        long[falls] = falls - 2
+        assert not ascends(long)
     start = np.array([0, 0, 2, 2, 4])
     assert ascends(np.array([3, 4, 0, 1]), start)
     assert not ascends(np.array([3, 3, 0, 1]), start)

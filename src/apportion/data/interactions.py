@@ -20,6 +20,7 @@ from apportion.engine.sorting import (
     group_twice,
     index_type,
     number_rows,
+    starts,
     turn,
 )
 from apportion.engine.threads import extremes, row_blocks, side_by_side
@@ -345,7 +346,7 @@ def _sort(
     elif not ascends(user):
         by_user = Orientation(*group_twice(item, items, user, users, rating))
     else:
-        start = np.searchsorted(user, np.arange(users + 1))
+        start = starts(user, users)
         if ascends(item, start):
             # The caller's own, perhaps, which may change.
             return Orientation(start, item, None if rating is None else rating.copy()), None

@@ -10,6 +10,9 @@ from apportion.engine.threads import row_blocks, side_by_side
 
 Integers = NDArray[np.integer[Any]]
 
+# Rows that are compared before it is looked whether any was out of order.
+_AT_ONCE = 2**12
+
 
 def counting_sort(key: Integers, keys: int) -> tuple[Integers, Integers]:
     """Where each key's rows begin [keys + 1], and the rows in the order of their keys [rows].
@@ -112,11 +115,19 @@ def number_rows(start: Integers) -> Integers:
     return groups
 
 
+def starts(key: Integers, keys: int) -> Integers:
+    """Where each key's rows begin, if they are in the order of their keys, [keys + 1]."""
+    return _places(key, keys)[2]
+
+
 def ascends(values: Integers, start: Integers | None = None) -> bool:
     """Whether no number is below the one before it; or, in each group, all are above it."""
-    if start is None:
-        return bool(_ascends(values))
-    return bool(_ascends_in_groups(values, start))
+    if start is not None:
+        return bool(_ascends_in_groups(values, start))
+    blocks = row_blocks(len(values))
+    return all(
+        side_by_side(lambda rows: _ascends(values[max(0, rows.start - 1) : rows.stop]), blocks)
+    )
 
 
 def _places(key: Integers, keys: int) -> tuple[Integers, list[slice], Integers, Integers]:
@@ -267,8 +278,11 @@ def _turn_pairs(
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _ascends(values: Integers) -> bool:
-    for row in range(1, len(values)):  # noqa: SIM110 (compiled, a loop is faster)
-        if values[row] < values[row - 1]:
+    for first in range(1, len(values), _AT_ONCE):
+        falls = False
+        for row in range(first, min(first + _AT_ONCE, len(values))):  # several at once
+            falls |= values[row] < values[row - 1]
+        if falls:
             return False
     return True
 
