@@ -47,7 +47,7 @@ def test_reading(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(reading, "USERS", 300)
     monkeypatch.setattr(reading, "ITEMS", 200)
     reading.main(0.01)
-    assert capfd.readouterr().out.count("MB of the data") == 3
+    assert capfd.readouterr().out.count("MB of the data") == 4
 
 
 def test_solves(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 from apportion.engine import spectral
+from apportion.engine.diagonal import diagonalise, tridiagonalise
 from apportion.engine.lanes import LANES
 from apportion.engine.spectral import solve_filtered
 from apportion.privacy import pack
@@ -189,11 +190,11 @@ class TestFiltered:
         matrix = np.ascontiguousarray(pack(A).T / np.abs(A).max()).ravel()
         scratch = np.zeros((4, 8 * LANES))
         columns = (each.ravel() for each in (vector, d, e))
-        spectral._tridiagonalise(8, matrix, *columns, *scratch, 1e-290)
+        tridiagonalise(8, matrix, *columns, *scratch, 1e-290)
         d, e, vector = (np.concatenate([each, each], axis=1).ravel() for each in (d, e, vector))
         failed = np.zeros(2 * LANES)
         rotations, ranges = np.zeros(3 * 8 * 4 * LANES), np.zeros((3, 2), dtype=np.int64)
-        spectral._diagonalise(8, d, e, vector, rotations, ranges, failed, 2.2e-16, 1e-290)
+        diagonalise(8, d, e, vector, rotations, ranges, failed, 2.2e-16, 1e-290)
         assert failed.tolist() == 2 * ([1.0, 0.0] + [1.0] * (LANES - 2))
 
     def test_no_systems(self) -> None:
