@@ -1,5 +1,6 @@
 """Sorting by whole numbers in counting passes: time linear in rows, no comparison of two rows."""
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -67,19 +68,10 @@ def group_twice(
     if value is None or index_type(max(firsts, seconds)) != np.int32:
         start, other, value = group(first, firsts, second, value)
         return turn(start, other, seconds, value)
-    first, blocks, first_start, following = _places(first, firsts)
-    pairs = _placed_pairs(first, second, value, blocks, following)
-    counts = side_by_side(lambda rows: _count_pairs(pairs[rows], seconds), blocks)
-    start, following = _starts(counts)
-    turned = np.empty_like(pairs)
-    side_by_side(
-        lambda rows, next_place: _turn_pairs(
-            first_start, rows.start, pairs[rows], next_place, turned
-        ),
-        blocks,
-        following,
-    )
-    return start, *_split(turned, blocks)
+    first, blocks, start, following = _places(first, firsts)
+    # As they lie in the pairs: columns of their own would be two more copies.
+    second, value = _halves(_placed_pairs(first, second, value, blocks, following))
+    return turn(start, second, seconds, value)
 
 
 def turn(
@@ -132,7 +124,7 @@ def ascends(values: Integers, start: Integers | None = None) -> bool:
 
 def _places(key: Integers, keys: int) -> tuple[Integers, list[slice], Integers, Integers]:
     """The keys, blocks of rows, where each key begins, and where it goes on with each block's rows."""
-    key = np.ascontiguousarray(key, dtype=index_type(keys))
+    key = np.asarray(key, dtype=index_type(keys))
     blocks = row_blocks(len(key))
     return key, blocks, *_starts(side_by_side(lambda rows: _count(key[rows], keys), blocks))
 
@@ -163,6 +155,12 @@ def _placed_pairs(
         following,
     )
     return pairs
+
+
+def _halves(pairs: NDArray[np.uint64]) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """The two columns that pairs are made of, where they lie."""
+    low, high = pairs.view(np.int32).reshape(-1, 2).T[:: 1 if sys.byteorder == "little" else -1]
+    return low, high.view(np.float32)
 
 
 def _split(
@@ -247,33 +245,6 @@ def _turn(
             out[place] = group
         else:
             out[place] = np.uint64(group) | np.uint64(value[row]) << np.uint64(32)
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _count_pairs(pairs: NDArray[np.uint64], keys: int) -> Integers:
-    counts = np.zeros(keys, dtype=np.int64)
-    for row in range(len(pairs)):
-        counts[pairs[row] & np.uint64(0xFFFFFFFF)] += 1
-    return counts
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _turn_pairs(
-    start: Integers,
-    first: int,
-    pairs: NDArray[np.uint64],
-    next_place: Integers,
-    out: NDArray[np.uint64],
-) -> None:
-    """As ``_turn``, with keys below the values."""
-    group = np.searchsorted(start, first, side="right") - 1
-    for row in range(len(pairs)):
-        while start[group + 1] <= first + row:
-            group += 1
-        key = pairs[row] & np.uint64(0xFFFFFFFF)
-        place = next_place[key]
-        next_place[key] = place + 1
-        out[place] = np.uint64(group) | pairs[row] >> np.uint64(32) << np.uint64(32)
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

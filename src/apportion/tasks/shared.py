@@ -164,7 +164,7 @@ def shrink(
     expected = np.einsum("ij,ij->j", weight, np.broadcast_to(variance, a.shape))
     signal = np.maximum(total - expected, 1e-3 * total)
     power = _sums(weight, a, a)
-    del weight  # as large as all the others
+    del weight  # which may be as large as all the others
     with np.errstate(over="ignore", invalid="ignore"):
         ratio = np.divide(power, signal, out=np.full_like(signal, np.inf), where=signal > 0)
         divisor = np.square(a)
