@@ -1,0 +1,47 @@
+"""What is subtracted from a user's ratings before anything is learned from them."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True)
+class Centering:
+    """A rating's label is the rating less its item's intercept and less its user's center.
+
+    Everything here is public or released already; the user's own mean stays on the user's side.
+
+    Attributes
+        by: ``"user"`` takes each user's own mean, of ratings less intercepts; ``"global"`` the same number
+            for everybody; ``"none"`` nothing.
+        mean: that number; also the center of a user without ratings.
+    """
+
+    by: Literal["user", "global", "none"] = "none"
+    mean: float = 0.0
+
+    def centers(self, start: Integers, rating: NDArray[Any] | None) -> Array:
+        """What is subtracted from each user's ratings, which are less their items' intercepts, [users].
+
+        A user's center depends on that user's rows alone, to the bit.
+        """
+        centers = np.full(len(start) - 1, 0.0 if self.by == "none" else self.mean)
+        if rating is not None and self.by == "user":
+            count = np.diff(start)
+            user = np.repeat(np.arange(len(count)), count)
+            # Added up row by row, in the order of the rows.
+            sums = np.bincount(user, weights=rating, minlength=len(count))
+            some = count > 0
+            centers[some] = sums[some] / count[some]
+        return centers
+
+    def labels(self, start: Integers, rating: NDArray[Any] | None, centers: Array) -> Array:
+        """y of every row, [rows]; one for an event."""
+        if rating is None:
+            return np.ones(int(start[-1]))
+        return np.asarray(rating - np.repeat(centers, np.diff(start)), dtype=np.float64)
