@@ -22,7 +22,7 @@ audit: export NUMBA_NUM_THREADS = 1
 audit: export OPENBLAS_NUM_THREADS = 1
 audit: $(FRESH)
 	$(BIN)/apportion audit --long --output apportion-results/audit/audit.html
-	$(BIN)/pytest -n 2 -q -m slow tests/audit tests/privacy tests/recommend tests/fuzz
+	$(BIN)/pytest -n 2 -q -m slow tests/audit tests/privacy tests/accounts tests/recommend tests/fuzz
 
 lint: $(READY)
 	$(BIN)/ruff check .

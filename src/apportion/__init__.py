@@ -8,6 +8,7 @@ True
 >>> items, scores = model.recommend({3: 5.0, 7: 1.0}, k=5)
 """
 
+from apportion.accounts import Budget, PrivacyReport
 from apportion.allocation import (
     AdaptiveWeights,
     Allocation,
@@ -19,15 +20,7 @@ from apportion.allocation import (
     UniformWeights,
 )
 from apportion.data import Interactions, TaskData, simulate_interactions, simulate_tasks
-from apportion.privacy import (
-    Budget,
-    PrivacyReport,
-    PrivacyTarget,
-    delta_from_epsilon,
-    epsilon_from_mu,
-    mu_from_epsilon,
-)
-from apportion.privacy.errors import (
+from apportion.errors import (
     ApportionError,
     BudgetExceededError,
     BudgetFileError,
@@ -37,6 +30,7 @@ from apportion.privacy.errors import (
     ParameterError,
     ReleaseError,
 )
+from apportion.privacy import PrivacyTarget, delta_from_epsilon, epsilon_from_mu, mu_from_epsilon
 from apportion.recommend import (
     MatrixFactorization,
     MostFrequent,

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from apportion.privacy.budget import Budget
-from apportion.privacy.errors import BudgetExceededError, BudgetFileError, ParameterError
+from apportion.accounts.budget import Budget
+from apportion.errors import BudgetExceededError, BudgetFileError, ParameterError
 from tests.cli.test_commands import apportion
 from tests.cli.test_recommend import interactions, run
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from apportion.privacy.errors import DataError, ParameterError
+from apportion.errors import DataError, ParameterError
 from apportion.recommend.files import load
 from apportion.recommend.preparation import Preparation
 from tests.cli.test_commands import apportion

@@ -15,11 +15,11 @@ import pytest
 from rich.progress import Progress
 from typer.testing import CliRunner
 
+from apportion.accounts.checkpoint import steps_done
 from apportion.cli import app
 from apportion.data import simulate_interactions
 from apportion.data.files import read_columns
-from apportion.privacy.checkpoint import steps_done
-from apportion.privacy.errors import ApportionError, DataError, ParameterError
+from apportion.errors import ApportionError, DataError, ParameterError
 from apportion.recommend.files import load
 from apportion.recommend.recommender import Recommender
 from tests.cli.test_commands import apportion

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 import apportion as ap
+from apportion.checks import number, word
 from apportion.cli import data as data_command
 from apportion.data.files import write_frame
 from apportion.data.simulate import _user_sizes
-from apportion.privacy.checks import number, word
 from apportion.privacy.json_text import parse_json
 from apportion.recommend.recommender import ItemModel, Recommender
 from tests.fuzz.harness import OUTSIDE, USER

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import apportion as ap
-from apportion.privacy import Curator, PrivacyTarget, checkpoint
+from apportion.accounts import checkpoint
+from apportion.privacy import Curator, PrivacyTarget
 from apportion.privacy.discrete import Scales, Source, Words
 from apportion.privacy.noise import TILE, NoiseSource
 

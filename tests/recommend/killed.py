@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import apportion as ap
-from apportion.privacy.errors import CheckpointError
+from apportion.errors import CheckpointError
 
 MODELS: dict[str, dict[str, Any]] = {
     "ratings": {"sweeps": 3},

@@ -14,8 +14,8 @@ import pytest
 
 import apportion as ap
 from apportion.engine.machine import arithmetic
+from apportion.errors import CheckpointError, ParameterError
 from apportion.privacy import Curator
-from apportion.privacy.errors import CheckpointError, ParameterError
 from apportion.recommend import factorization
 from apportion.recommend.item_step import ItemStep
 from apportion.tasks import base

@@ -17,9 +17,10 @@ import safetensors.numpy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from apportion.accounts import PrivacyReport
 from apportion.data import simulate_interactions
-from apportion.privacy import PrivacyReport, PrivacyTarget
-from apportion.privacy.errors import DataError, NotFittedError
+from apportion.errors import DataError, NotFittedError
+from apportion.privacy import PrivacyTarget
 from apportion.privacy.ledger import Ledger, Record
 from apportion.recommend import MatrixFactorization, contents
 from apportion.recommend.contents import FILES, REPORT, SETTINGS, TENSORS

@@ -6,9 +6,10 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
+from apportion.accounts import PrivacyReport
 from apportion.data import HeldOut, Interactions
-from apportion.privacy import Ledger, PrivacyReport, PrivacyTarget
-from apportion.privacy.errors import DataError, ParameterError
+from apportion.errors import DataError, ParameterError
+from apportion.privacy import Ledger, PrivacyTarget
 from apportion.recommend.metrics import (
     RankingMetrics,
     neighbour_overlap,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import apportion as ap
-from apportion.privacy.errors import DataError
+from apportion.errors import DataError
 from apportion.recommend import contents
 from apportion.recommend.verify import verify
 from tests.cli.test_recommend import run

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import apportion as ap
+from apportion.errors import CheckpointError
 from apportion.privacy import OpenRelease
-from apportion.privacy.errors import CheckpointError
 
 DATA = ap.simulate_tasks(users=300, tasks=70, tasks_per_user=5)
 MODELS = [

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from apportion.allocation.counts import Counts
 from apportion.data import Graph
-from apportion.privacy import Curator, UserWeights
-from apportion.privacy.errors import ParameterError, ReleaseError
-from apportion.privacy.report import ADD_OR_REMOVE
+from apportion.errors import ParameterError, ReleaseError
+from apportion.privacy import ADD_OR_REMOVE, Curator, UserWeights
 
 
 class Allocation(ABC):

@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from apportion.checks import LEAST_SHARE, number, whole, word
 from apportion.data import Graph
-from apportion.privacy import Curator, UserBound, truncate
-from apportion.privacy.checks import LEAST_SHARE, number, whole, word
-from apportion.privacy.errors import ParameterError
-from apportion.privacy.report import ADD_OR_REMOVE
+from apportion.errors import ParameterError
+from apportion.privacy import ADD_OR_REMOVE, Curator, UserBound, truncate
 
 
 class Counts(ABC):

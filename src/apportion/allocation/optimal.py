@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from apportion.allocation.base import Allocation
+from apportion.checks import number
 from apportion.data import Graph
 from apportion.privacy import UserWeights
-from apportion.privacy.checks import number
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from apportion.allocation.base import Allocation
 from apportion.allocation.counts import Counts, PrivateCounts, check_counts
+from apportion.checks import whole
 from apportion.data import Graph
 from apportion.privacy import UserWeights
-from apportion.privacy.checks import whole
 
 
 @dataclass(frozen=True)

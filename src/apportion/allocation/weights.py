@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from apportion.allocation.base import Allocation
 from apportion.allocation.counts import Counts, PrivateCounts, check_counts
 from apportion.allocation.theory import optimal_task_weights
+from apportion.checks import number, whole, word
 from apportion.data import Graph
+from apportion.errors import ParameterError
 from apportion.privacy import UserWeights
-from apportion.privacy.checks import number, whole, word
-from apportion.privacy.errors import ParameterError
 
 
 @dataclass(frozen=True)

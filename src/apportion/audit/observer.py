@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.errors import ReleaseError
 from apportion.privacy import Curator, OpenRelease
-from apportion.privacy.errors import ReleaseError
 
 Array = NDArray[np.float64]
 

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from apportion.audit.report import EVERYTHING, AuditReport, Game, OneRun
+from apportion.errors import ParameterError
 from apportion.privacy import epsilon_from_mu
-from apportion.privacy.errors import ParameterError
 from apportion.studies.output import STYLE, write_figure, write_text
 
 COLUMNS = ("training", "release", "best attack", "claimed", "estimate", "at least", "")

@@ -14,15 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.accounts import PrivacyReport
 from apportion.audit.evidence import mu_from_guesses
 from apportion.audit.games import dependence, distinguish
 from apportion.audit.observer import Transcript, observed
 from apportion.audit.one_run import right_guesses
 from apportion.audit.report import EVERYTHING, AuditReport, Finding, Game, OneRun
 from apportion.audit.trainings import Crowd, Training, crowds, trainings
-from apportion.privacy import Ledger, PrivacyReport, PrivacyTarget, epsilon_from_mu
-from apportion.privacy.checks import number, whole
-from apportion.privacy.errors import ParameterError
+from apportion.checks import number, whole
+from apportion.errors import ParameterError
+from apportion.privacy import Ledger, PrivacyTarget, epsilon_from_mu
 
 Array = NDArray[np.float64]
 

@@ -22,7 +22,7 @@ from apportion.cli import (
     reproduce,
     similar,
 )
-from apportion.privacy.errors import ApportionError
+from apportion.errors import ApportionError
 from apportion.version import __version__
 
 app = typer.Typer(

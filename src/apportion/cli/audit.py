@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from apportion.cli.progress import progress_bar
-from apportion.privacy.errors import ParameterError
+from apportion.errors import ParameterError
 
 if TYPE_CHECKING:
     from apportion.audit import AuditReport

@@ -10,10 +10,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from apportion.cli.reading import Json
-from apportion.privacy.errors import ParameterError
+from apportion.errors import ParameterError
 
 if TYPE_CHECKING:
-    from apportion.privacy.budget import Budget, Training
+    from apportion.accounts.budget import Budget, Training
 
 app = typer.Typer(
     help="One privacy budget for repeated trainings on the same people.", no_args_is_help=True
@@ -38,7 +38,7 @@ def create(budget: File, epsilon: Epsilon, delta: Delta, json: Json = False) -> 
 
       apportion fit ratings.csv --rating-range 1 5 --items items.txt --budget budget.db --out model
     """
-    from apportion.privacy.budget import Budget
+    from apportion.accounts.budget import Budget
     from apportion.privacy.ledger import PrivacyTarget
 
     if budget.exists():
@@ -56,7 +56,7 @@ def show(budget: File, json: Json = False) -> None:
 
       apportion budget show budget.db --json
     """
-    from apportion.privacy.budget import Budget
+    from apportion.accounts.budget import Budget
 
     _show(Budget(budget), json)
 
@@ -81,7 +81,7 @@ def reserve(
 
       apportion budget reserve budget.db --epsilon 1 --delta 1e-6 --what "training in May, elsewhere"
     """
-    from apportion.privacy.budget import Budget
+    from apportion.accounts.budget import Budget
     from apportion.privacy.ledger import PrivacyTarget
 
     opened = Budget(budget)
@@ -101,7 +101,7 @@ def history(budget: File, json: Json = False) -> None:
 
       apportion budget history budget.db --json
     """
-    from apportion.privacy.budget import Budget
+    from apportion.accounts.budget import Budget
 
     trainings = Budget(budget).history()
     if json:

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 from rich.table import Table
 
 from apportion.cli.reading import DataSetName, ItemColumn, Name, RatingColumn, Source, UserColumn
-from apportion.privacy.errors import DataError, ParameterError
+from apportion.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
     from apportion.data import Interactions

@@ -21,7 +21,7 @@ from apportion.cli.reading import (
     UserColumn,
     ids_like,
 )
-from apportion.privacy.errors import DataError
+from apportion.errors import DataError
 
 if TYPE_CHECKING:
     from apportion.data import Interactions

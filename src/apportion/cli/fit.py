@@ -48,7 +48,7 @@ from apportion.cli.training import (
     find_allocation,
     find_source,
 )
-from apportion.privacy.errors import ParameterError
+from apportion.errors import ParameterError
 
 
 def fit(
@@ -161,8 +161,8 @@ def fit(
     console = Console()
     with console.status("starting ..."):
         # Imported here so that `apportion --help` answers at once.
-        from apportion.privacy.budget import Budget
-        from apportion.privacy.checkpoint import remove_finished, steps_done
+        from apportion.accounts.budget import Budget
+        from apportion.accounts.checkpoint import remove_finished, steps_done
         from apportion.recommend.files import check_target
         from apportion.recommend.preparation import Preparation
 

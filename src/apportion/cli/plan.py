@@ -40,7 +40,7 @@ from apportion.cli.training import (
     find_source,
 )
 from apportion.data.files import written_whole
-from apportion.privacy.errors import ParameterError
+from apportion.errors import ParameterError
 
 if TYPE_CHECKING:
     from apportion.recommend.planner import Forecast
@@ -110,7 +110,7 @@ def plan(
             raise ParameterError(f"{out} exists already")
         if not out.parent.is_dir():
             raise ParameterError(f"there is no folder {out.parent}")
-        from apportion.privacy.budget import Budget
+        from apportion.accounts.budget import Budget
 
         model = training.model()
         model.plan()

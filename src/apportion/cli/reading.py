@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from apportion.privacy.errors import DataError
+from apportion.errors import DataError
 
 if TYPE_CHECKING:
     import polars as pl

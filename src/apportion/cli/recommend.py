@@ -22,7 +22,7 @@ from apportion.cli.reading import (
     read_id,
     shown_id,
 )
-from apportion.privacy.errors import DataError
+from apportion.errors import DataError
 
 if TYPE_CHECKING:
     import polars as pl

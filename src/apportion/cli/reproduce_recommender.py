@@ -15,7 +15,7 @@ from apportion.cli.data import DATA
 from apportion.cli.demo import RESULTS
 from apportion.cli.progress import progress_bar
 from apportion.cli.reading import Name
-from apportion.privacy.errors import DataError
+from apportion.errors import DataError
 
 if TYPE_CHECKING:
     from apportion.studies.benchmark import Benchmark, Row

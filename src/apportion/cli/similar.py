@@ -9,7 +9,7 @@ from rich.console import Console
 
 from apportion.cli.reading import Json, Model, printable, read_id, shown_id
 from apportion.cli.recommend import item_table, titles_of
-from apportion.privacy.errors import DataError
+from apportion.errors import DataError
 
 if TYPE_CHECKING:
     from apportion.recommend.recommender import Recommender

@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from apportion.checks import whole
 from apportion.data.ids import (
     Ids,
     Integers,
@@ -17,8 +18,7 @@ from apportion.data.ids import (
     read_ids,
 )
 from apportion.data.memory import MOST, check_memory
-from apportion.privacy.checks import whole
-from apportion.privacy.errors import DataError, ParameterError
+from apportion.errors import DataError, ParameterError
 
 # The number of members (ids are then 0, 1, ...), their ids, or "public": those found in the data.
 Catalogue = int | Sequence[Any] | NDArray[Any] | Literal["public"] | None

@@ -14,7 +14,7 @@ import polars as pl
 
 from apportion.data.files import is_there
 from apportion.data.interactions import Interactions
-from apportion.privacy.errors import DataError, ParameterError
+from apportion.errors import DataError, ParameterError
 
 # No file of these archives is larger; more would be an archive built to fill the memory.
 _MOST_BYTES = 4 * 2**30

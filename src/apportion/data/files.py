@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from apportion.data.memory import check_memory
-from apportion.privacy.errors import DataError
+from apportion.errors import DataError
 
 
 def check_columns(frame: Any, names: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from apportion.engine.sorting import index_type
 from apportion.engine.threads import extremes, row_blocks, share_out, side_by_side
-from apportion.privacy.errors import DataError
+from apportion.errors import DataError
 
 Integers = NDArray[np.integer[Any]]
 # Integers, an object array of strings or bytes, or a column of any of these with nothing missing.

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
+from apportion.checks import number, whole, word
 from apportion.data.catalogue import Catalogue, read_catalogue
 from apportion.data.files import check_columns, read_columns
 from apportion.data.graph import Graph, mix
@@ -24,8 +25,7 @@ from apportion.engine.sorting import (
     turn,
 )
 from apportion.engine.threads import extremes, row_blocks, side_by_side
-from apportion.privacy.checks import number, whole, word
-from apportion.privacy.errors import DataError, ParameterError
+from apportion.errors import DataError, ParameterError
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 import os
 
-from apportion.privacy.errors import DataError
+from apportion.errors import DataError
 
 # Positions of users, items and tasks are below this.
 MOST = 2**31 - 1

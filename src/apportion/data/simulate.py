@@ -7,11 +7,11 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.special import expit, ndtri
 
+from apportion.checks import number, whole
 from apportion.data.interactions import Interactions, check_range
 from apportion.data.memory import MOST, check_memory
 from apportion.data.tasks import TaskData
-from apportion.privacy.checks import number, whole
-from apportion.privacy.errors import ParameterError
+from apportion.errors import ParameterError
 
 
 class Shape(TypedDict):

@@ -7,12 +7,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from apportion.checks import number, whole
 from apportion.data.catalogue import Catalogue, read_catalogue, read_positions
 from apportion.data.files import check_columns
 from apportion.data.graph import Graph, mix
 from apportion.data.ids import Integers, id_keys, number_ids, read_column, read_ids
-from apportion.privacy.checks import number, whole
-from apportion.privacy.errors import DataError, ParameterError
+from apportion.errors import DataError, ParameterError
 
 
 class TaskData:

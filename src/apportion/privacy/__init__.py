@@ -13,25 +13,25 @@ from apportion.privacy.bounds import (
     short_rows,
     truncate,
 )
-from apportion.privacy.budget import Budget
 from apportion.privacy.gaussian import delta_from_epsilon, epsilon_from_mu, mu_from_epsilon
-from apportion.privacy.ledger import Ledger, PrivacyTarget, Record
+from apportion.privacy.ledger import ADD_OR_REMOVE, Ledger, PrivacyTarget, Record
 from apportion.privacy.noise import NoiseSource
+from apportion.privacy.protocols import Payer, Witness
 from apportion.privacy.release import Curator, OpenRelease, Part, pack, packed_width, unpack
-from apportion.privacy.report import PrivacyReport
 
 __all__ = [
-    "Budget",
+    "ADD_OR_REMOVE",
     "Curator",
     "Ledger",
     "NoiseSource",
     "OpenRelease",
     "Part",
-    "PrivacyReport",
+    "Payer",
     "PrivacyTarget",
     "Record",
     "UserBound",
     "UserWeights",
+    "Witness",
     "clip_rows",
     "clip_values",
     "delta_from_epsilon",

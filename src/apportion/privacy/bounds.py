@@ -28,8 +28,8 @@ import numpy as np
 from numba import get_num_threads
 from numpy.typing import NDArray
 
-from apportion.privacy.checks import number
-from apportion.privacy.errors import ReleaseError
+from apportion.checks import number
+from apportion.errors import ReleaseError
 
 Floats = NDArray[np.floating[Any]]
 Integers = NDArray[np.integer[Any]]

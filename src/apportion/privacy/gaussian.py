@@ -25,7 +25,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import erfcx, log_ndtr
 
-from apportion.privacy.checks import number
+from apportion.checks import number
 
 # Relative distance by which results are moved to the safe side. The first is larger, so that a
 # budget planned with mu_from_epsilon is never above its epsilon when epsilon_from_mu reads it back.

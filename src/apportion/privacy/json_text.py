@@ -4,7 +4,7 @@ import json
 import math
 from typing import Any
 
-from apportion.privacy.errors import DataError
+from apportion.errors import DataError
 
 
 def parse_json(text: str | bytes) -> Any:

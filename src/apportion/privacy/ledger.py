@@ -19,8 +19,8 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Self
 
-from apportion.privacy.checks import number, whole
-from apportion.privacy.errors import BudgetExceededError, DataError, ParameterError
+from apportion.checks import number, whole
+from apportion.errors import BudgetExceededError, DataError, ParameterError
 from apportion.privacy.gaussian import (
     check_delta,
     check_epsilon,
@@ -29,6 +29,8 @@ from apportion.privacy.gaussian import (
 )
 from apportion.privacy.json_text import parse_json
 
+# Which data sets the guarantee cannot tell apart.
+ADD_OR_REMOVE = "add or remove one user"
 # Noise over sensitivity of a step with sampled users is at least this.
 _LEAST_SAMPLED_NOISE = 0.3
 # Rounding allowed when shares of a budget are added up again; mu_from_epsilon leaves ten times that.
@@ -129,7 +131,7 @@ class Ledger:
     >>> ledger.append(Record("more", "users per task", (3,), 1.0, "one task per user", 4.0))
     Traceback (most recent call last):
     ...
-    apportion.privacy.errors.BudgetExceededError: refused 'more': ...
+    apportion.errors.BudgetExceededError: refused 'more': ...
 
     ``commit`` is given the records of each release before they are written here, and may refuse them
     by an error: see ``Budget``.

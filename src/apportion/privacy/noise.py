@@ -25,9 +25,9 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
-from apportion.privacy.checks import whole
+from apportion.checks import whole
+from apportion.errors import ParameterError, ReleaseError
 from apportion.privacy.discrete import Scales, Source, Words, draw
-from apportion.privacy.errors import ParameterError, ReleaseError
 
 # Tasks whose noise is drawn from one AES stream. Part of the stream's definition: do not change.
 TILE = 64

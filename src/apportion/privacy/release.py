@@ -49,18 +49,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from apportion.checks import number, whole
+from apportion.errors import ParameterError, ReleaseError
 from apportion.privacy.bounds import ROUNDING, UserBound
-from apportion.privacy.budget import Reservation
-from apportion.privacy.checks import number, whole
 from apportion.privacy.discrete import Scales, add_to_sums
-from apportion.privacy.errors import ParameterError, ReleaseError
 from apportion.privacy.ledger import Ledger, PrivacyTarget, Record
 from apportion.privacy.noise import TILE, NoiseSource
+from apportion.privacy.protocols import Payer, Witness
 
 Array = NDArray[np.float64]
 Run = Callable[[Callable[[int], None], Iterable[int]], Iterable[None]]
-# Told the record, the step, the first task and the raw sums before their noise is drawn; may refuse them.
-Witness = Callable[..., None]
 
 
 def packed_width(dimension: int) -> int:
@@ -154,7 +152,7 @@ class Curator:
         self,
         target: PrivacyTarget,
         noise: NoiseSource | None = None,
-        reservation: Reservation | None = None,
+        reservation: Payer | None = None,
         witness: Witness | None = None,
     ) -> None:
         self.target = target

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.allocation.counts import Counts, PrivateCounts, check_counts
+from apportion.checks import LEAST_SHARE, number, whole
 from apportion.data import Interactions
 from apportion.data.ids import id_keys, match_ids
+from apportion.errors import DataError
 from apportion.privacy import Curator
-from apportion.privacy.checks import LEAST_SHARE, number, whole
-from apportion.privacy.errors import DataError
 
 Array = NDArray[np.float64]
 

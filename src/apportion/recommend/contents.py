@@ -19,11 +19,11 @@ import safetensors.numpy
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
+from apportion.accounts import PrivacyReport
+from apportion.checks import number
 from apportion.data.files import check_columns
 from apportion.data.ids import match_ids, read_ids
-from apportion.privacy import PrivacyReport
-from apportion.privacy.checks import number
-from apportion.privacy.errors import DataError, ParameterError
+from apportion.errors import DataError, ParameterError
 from apportion.privacy.json_text import parse_json
 from apportion.recommend.recommender import Ids, ItemModel, UserStep
 from apportion.version import __version__

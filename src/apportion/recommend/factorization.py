@@ -9,12 +9,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.accounts import Budget
+from apportion.accounts.checkpoint import Checkpoint
+from apportion.accounts.costs import part_of_cost, whole_cost
 from apportion.data import Interactions
 from apportion.data.ids import match_ids
-from apportion.privacy import Budget, Curator, UserWeights
-from apportion.privacy.checkpoint import Checkpoint
-from apportion.privacy.costs import part_of_cost, whole_cost
-from apportion.privacy.errors import ParameterError
+from apportion.errors import ParameterError
+from apportion.privacy import Curator, UserWeights
 from apportion.recommend.contents import from_bytes, to_bytes
 from apportion.recommend.intercepts import release_intercepts
 from apportion.recommend.item_step import ItemStep

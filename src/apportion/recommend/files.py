@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from apportion.data.files import check_folder
-from apportion.privacy.errors import DataError
+from apportion.errors import DataError
 from apportion.recommend.contents import FILES, SETTINGS, is_ours, pack, parse_settings, unpack
 from apportion.recommend.recommender import Recommender
 

@@ -12,11 +12,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from apportion.checks import whole
 from apportion.data import HeldOut, Interactions
 from apportion.data.buckets import task_buckets
 from apportion.data.ids import Integers, match_ids
-from apportion.privacy.checks import whole
-from apportion.privacy.errors import DataError, ParameterError
+from apportion.errors import DataError, ParameterError
 from apportion.recommend.recommender import Recommender
 
 Array = NDArray[np.float64]

@@ -5,11 +5,11 @@ from dataclasses import asdict
 from typing import Any, Literal
 
 from apportion.allocation import AdaptiveWeights, Allocation, UniformWeights
+from apportion.checks import LEAST_SHARE, number, whole, word
 from apportion.data import Interactions
 from apportion.data.memory import check_memory
+from apportion.errors import DataError, ParameterError
 from apportion.privacy import PrivacyTarget
-from apportion.privacy.checks import LEAST_SHARE, number, whole, word
-from apportion.privacy.errors import DataError, ParameterError
 from apportion.recommend.catalogue import ItemCatalogue, find_catalogue
 from apportion.recommend.item_step import ItemSettings
 from apportion.recommend.planner import Choice

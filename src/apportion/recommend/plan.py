@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from apportion.errors import ParameterError
 from apportion.privacy import PrivacyTarget
-from apportion.privacy.errors import ParameterError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

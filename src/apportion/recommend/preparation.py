@@ -10,11 +10,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.checks import number
 from apportion.data import Interactions
 from apportion.data.ids import match_ids, read_ids
+from apportion.errors import BudgetExceededError, DataError, ParameterError
 from apportion.privacy import Curator, Ledger, UserBound, truncate
-from apportion.privacy.checks import number
-from apportion.privacy.errors import BudgetExceededError, DataError, ParameterError
 from apportion.privacy.json_text import parse_json
 from apportion.recommend.recommender import UserStep
 

@@ -9,12 +9,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from apportion.accounts import PrivacyReport
+from apportion.checks import number, whole, word
 from apportion.data import Interactions
 from apportion.data.ids import Integers, find_ids, match_ids, read_ids
 from apportion.engine import CpuEngine
-from apportion.privacy import PrivacyReport
-from apportion.privacy.checks import number, whole, word
-from apportion.privacy.errors import DataError, NotFittedError, ParameterError
+from apportion.errors import DataError, NotFittedError, ParameterError
 
 Array = NDArray[np.float64]
 Scores = NDArray[np.float32]

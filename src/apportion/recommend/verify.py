@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from apportion.accounts import PrivacyReport
 from apportion.allocation import (
     AdaptiveWeights,
     PrivateCounts,
@@ -16,9 +17,9 @@ from apportion.allocation import (
     TailSampling,
     UniformSampling,
 )
-from apportion.privacy import PrivacyReport, UserBound, packed_width
+from apportion.errors import ApportionError, DataError
+from apportion.privacy import UserBound, packed_width
 from apportion.privacy.bounds import ROUNDING
-from apportion.privacy.errors import ApportionError, DataError
 from apportion.recommend.catalogue import MostFrequent, PrivateCatalogue, PublicCatalogue
 from apportion.recommend.contents import REPORT
 from apportion.recommend.factorization import MatrixFactorization

@@ -26,7 +26,7 @@ from apportion.allocation import (
 )
 from apportion.data import HeldOut, Interactions
 from apportion.data.datasets import read_data_set
-from apportion.privacy.errors import ParameterError
+from apportion.errors import ParameterError
 from apportion.recommend import MatrixFactorization, MostFrequent
 from apportion.recommend.metrics import ranking_metrics, rating_metrics
 

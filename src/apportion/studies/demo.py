@@ -8,10 +8,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from apportion.accounts import PrivacyReport
 from apportion.allocation import AdaptiveWeights, UniformWeights
 from apportion.data import simulate_interactions
 from apportion.data.buckets import task_buckets
-from apportion.privacy import PrivacyReport
 from apportion.recommend import MatrixFactorization
 from apportion.recommend.metrics import RatingMetrics, rating_metrics
 from apportion.studies.output import STYLE

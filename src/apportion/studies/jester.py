@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 
 from apportion.allocation import AdaptiveWeights, Allocation, UniformWeights
 from apportion.data import TaskData
-from apportion.privacy.errors import DataError
+from apportion.errors import DataError
 from apportion.studies import comparison
 from apportion.studies.metrics import rmse, rmse_by_size
 from apportion.studies.output import STYLE, write_figure, write_table

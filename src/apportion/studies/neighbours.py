@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from apportion.data.datasets import DATA_SETS, read_titles
 from apportion.data.ids import match_ids
-from apportion.privacy.errors import DataError
+from apportion.errors import DataError
 from apportion.recommend import MatrixFactorization
 from apportion.recommend.metrics import neighbour_overlap
 from apportion.studies.benchmark import (

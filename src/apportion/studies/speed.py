@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from apportion.data import Interactions, simulate_interactions
 from apportion.data.simulate import SHAPES
-from apportion.privacy.errors import ParameterError
+from apportion.errors import ParameterError
 from apportion.recommend import MatrixFactorization
 
 OURS = {"per_task": "per-task", "shared": "shared"}

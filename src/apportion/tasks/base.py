@@ -13,23 +13,17 @@ from warnings import warn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from apportion.accounts import Budget, PrivacyReport
+from apportion.accounts.budget import Reservation
+from apportion.accounts.checkpoint import Checkpoint
 from apportion.allocation import Allocation
 from apportion.allocation.counts import Counts
 from apportion.data import TaskData
 from apportion.data.ids import Integers, find_ids, read_ids
 from apportion.data.tasks import read_matrix
 from apportion.engine.machine import arithmetic
-from apportion.privacy import (
-    Budget,
-    Curator,
-    NoiseSource,
-    PrivacyReport,
-    PrivacyTarget,
-    Record,
-)
-from apportion.privacy.budget import Reservation
-from apportion.privacy.checkpoint import Checkpoint
-from apportion.privacy.errors import DataError, NotFittedError, ParameterError
+from apportion.errors import DataError, NotFittedError, ParameterError
+from apportion.privacy import Curator, NoiseSource, PrivacyTarget, Record
 from apportion.version import __version__
 
 # A delta above this is not a guarantee that anybody should rely on.

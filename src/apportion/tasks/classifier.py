@@ -7,13 +7,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from apportion.accounts import Budget, PrivacyReport
 from apportion.allocation import AdaptiveWeights, Allocation
+from apportion.checks import whole
 from apportion.data import TaskData
 from apportion.data.tasks import read_matrix
-from apportion.privacy import Budget, NoiseSource, PrivacyReport, clip_rows
+from apportion.errors import DataError, NotFittedError
+from apportion.privacy import NoiseSource, clip_rows
 from apportion.privacy.bounds import check_bound
-from apportion.privacy.checks import whole
-from apportion.privacy.errors import DataError, NotFittedError
 from apportion.tasks.base import Estimator
 from apportion.tasks.descent import MultiTaskDescent
 from apportion.tasks.losses import Loss

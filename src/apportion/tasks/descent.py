@@ -7,9 +7,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.accounts.costs import gaussian_cost, sampled_cost
 from apportion.allocation import AdaptiveWeights, Allocation
+from apportion.checks import number, whole, word
 from apportion.data import TaskData
 from apportion.engine import CpuEngine, Engine, TaskRows, UserRows
+from apportion.errors import ParameterError
 from apportion.privacy import (
     Curator,
     Ledger,
@@ -23,9 +26,6 @@ from apportion.privacy import (
     unpack,
 )
 from apportion.privacy.bounds import MARGIN, check_bound, row_norms
-from apportion.privacy.checks import number, whole, word
-from apportion.privacy.costs import gaussian_cost, sampled_cost
-from apportion.privacy.errors import ParameterError
 from apportion.privacy.release import OpenRelease
 from apportion.tasks.base import MultiTaskLinear
 from apportion.tasks.exact import minimise_rough, minimise_smooth

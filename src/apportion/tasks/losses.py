@@ -13,8 +13,8 @@ from typing import Any
 from numba import cfunc, types
 from numba.core.errors import NumbaError
 
-from apportion.privacy.checks import number
-from apportion.privacy.errors import ParameterError
+from apportion.checks import number
+from apportion.errors import ParameterError
 
 Scalar = Callable[[float, float], float]
 _SIGNATURE = types.float64(types.float64, types.float64)

@@ -12,6 +12,7 @@ from numba import get_num_threads
 from numpy.typing import NDArray
 
 from apportion.allocation import AdaptiveWeights, Allocation
+from apportion.checks import LEAST_SHARE, number, word
 from apportion.data import TaskData
 from apportion.engine import CpuEngine, Engine, TaskRows
 from apportion.engine.definite import solve_positive
@@ -27,7 +28,6 @@ from apportion.privacy import (
     short_rows,
 )
 from apportion.privacy.bounds import check_bound
-from apportion.privacy.checks import LEAST_SHARE, number, word
 from apportion.privacy.noise import TILE
 from apportion.privacy.release import OpenRelease
 from apportion.tasks.base import MultiTaskLinear

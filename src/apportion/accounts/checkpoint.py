@@ -37,8 +37,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
-from apportion.privacy.errors import ApportionError, CheckpointError
-from apportion.privacy.fingerprint import fingerprint
+from apportion.accounts.fingerprint import fingerprint
+from apportion.errors import ApportionError, CheckpointError
 from apportion.privacy.ledger import Ledger, Record
 from apportion.privacy.noise import NoiseSource
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from apportion.privacy import Budget, PrivacyTarget
-from apportion.privacy.costs import whole_cost
-from tests.privacy import killing
+from apportion.accounts import Budget
+from apportion.accounts.costs import whole_cost
+from apportion.privacy import PrivacyTarget
+from tests.accounts import killing
 
 SHORT, LONG = "short", "long"
 

@@ -8,7 +8,7 @@ import math
 import numbers
 from collections.abc import Hashable, Sequence
 
-from apportion.privacy.errors import ParameterError
+from apportion.errors import ParameterError
 
 # The smallest portion of a budget: with less, noise would be beyond all numbers.
 LEAST_SHARE = 1e-9

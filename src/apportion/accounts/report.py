@@ -7,15 +7,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
-from apportion.privacy.errors import BudgetExceededError, DataError
+from apportion.errors import BudgetExceededError, DataError
 from apportion.privacy.json_text import parse_json
-from apportion.privacy.ledger import Ledger, Record
+from apportion.privacy.ledger import ADD_OR_REMOVE, Ledger, Record
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 FORMAT = 1
-ADD_OR_REMOVE = "add or remove one user"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from apportion.privacy.errors import ParameterError
+from apportion.errors import ParameterError
 
 
 def fingerprint(value: Any, key: bytes = b"") -> str:

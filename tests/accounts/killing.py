@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from apportion.privacy import Budget, Curator, PrivacyTarget, UserBound
-from apportion.privacy.errors import ApportionError, BudgetExceededError
+from apportion.accounts import Budget
+from apportion.errors import ApportionError, BudgetExceededError
+from apportion.privacy import Curator, PrivacyTarget, UserBound
 
 TARGET = PrivacyTarget(1.0, 1e-5)
 KERNEL = ("budget.py", "ledger.py", "release.py")

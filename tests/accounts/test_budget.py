@@ -13,14 +13,15 @@ import numpy as np
 import pytest
 
 import apportion as ap
-from apportion.privacy import Budget, Curator, NoiseSource, PrivacyTarget, Record, UserBound
-from apportion.privacy.costs import sampled_cost, whole_cost
-from apportion.privacy.errors import (
+from apportion.accounts import Budget
+from apportion.accounts.costs import sampled_cost, whole_cost
+from apportion.errors import (
     BudgetExceededError,
     BudgetFileError,
     DataError,
     ParameterError,
 )
+from apportion.privacy import Curator, NoiseSource, PrivacyTarget, Record, UserBound
 from apportion.privacy.ledger import total_epsilon
 from apportion.recommend.preparation import Preparation
 

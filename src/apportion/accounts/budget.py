@@ -30,9 +30,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from apportion.privacy.checks import number
-from apportion.privacy.costs import ROUNDING, covers, gaussian_cost, kind, merged, whole_cost
-from apportion.privacy.errors import (
+from apportion.accounts.costs import ROUNDING, covers, gaussian_cost, kind, merged, whole_cost
+from apportion.checks import number
+from apportion.errors import (
     BudgetExceededError,
     BudgetFileError,
     ParameterError,
@@ -100,7 +100,7 @@ class Budget:
     >>> model = ap.MultiTaskRidge(epsilon=1.8, delta=1e-5).fit(data, budget=budget)
     Traceback (most recent call last):
     ...
-    apportion.privacy.errors.BudgetExceededError: refused a training with epsilon 1.8 ...
+    apportion.errors.BudgetExceededError: refused a training with epsilon 1.8 ...
     """
 
     def __init__(

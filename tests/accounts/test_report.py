@@ -9,7 +9,8 @@ import pytest
 from rich.console import Console
 
 import apportion as ap
-from apportion.privacy import Ledger, PrivacyReport, PrivacyTarget, Record
+from apportion.accounts import PrivacyReport
+from apportion.privacy import Ledger, PrivacyTarget, Record
 
 
 def report(epsilon: float = 1.0, noise: float = 5.0, secret: bool = True) -> PrivacyReport:

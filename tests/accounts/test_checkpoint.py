@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from apportion.accounts.checkpoint import Checkpoint, remove_finished, steps_done
+from apportion.accounts.fingerprint import fingerprint
+from apportion.errors import CheckpointError, ParameterError
 from apportion.privacy import Curator, Ledger, NoiseSource, PrivacyTarget, Record, UserBound
-from apportion.privacy.checkpoint import Checkpoint, remove_finished, steps_done
 from apportion.privacy.discrete import Scales
-from apportion.privacy.errors import CheckpointError, ParameterError
-from apportion.privacy.fingerprint import fingerprint
 
 TARGET = PrivacyTarget(1.0, 1e-5)
 RECORD = Record("sweep 1", "sums", (2, 1), 1.0, "because", 4.0)
