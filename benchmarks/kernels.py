@@ -20,8 +20,8 @@ from threadpoolctl import threadpool_limits
 
 import apportion as ap
 from apportion.engine import CpuEngine, TaskRows
-from apportion.engine.gram import TILE, add_upper, aligned
-from apportion.engine.users import _solve_exactly
+from apportion.engine.cpu.gram import TILE, add_upper, aligned
+from apportion.engine.cpu.users import _solve_exactly
 from apportion.privacy import UserBound, short_rows
 
 USERS, ITEMS, ROWS = 136_677, 20_108, 10_000_000

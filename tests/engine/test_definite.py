@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from apportion.engine.definite import solve_positive
-from apportion.engine.lanes import LANES
+from apportion.engine.cpu.definite import solve_positive
+from apportion.engine.cpu.lanes import LANES
 from apportion.privacy import pack
 from tests.engine.test_spectral import (
     DIMENSIONS,

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 from apportion.engine import spectral
-from apportion.engine.diagonal import diagonalise, tridiagonalise
-from apportion.engine.lanes import LANES
-from apportion.engine.spectral import solve_filtered
+from apportion.engine.cpu.diagonal import diagonalise, tridiagonalise
+from apportion.engine.cpu.lanes import LANES
+from apportion.engine.cpu.spectral import solve_filtered
 from apportion.privacy import pack
 from tests.threads import this_many_threads
 

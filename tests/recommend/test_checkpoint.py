@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import apportion as ap
-from apportion.engine.machine import arithmetic
+from apportion.engine.cpu.machine import arithmetic
 from apportion.errors import CheckpointError, ParameterError
 from apportion.privacy import Curator
 from apportion.recommend import factorization

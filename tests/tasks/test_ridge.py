@@ -13,8 +13,8 @@ from sklearn.linear_model import Ridge
 
 import apportion as ap
 from apportion.engine import CpuEngine, TaskRows
-from apportion.engine.definite import solve_positive
-from apportion.engine.spectral import solve_filtered
+from apportion.engine.cpu.definite import solve_positive
+from apportion.engine.cpu.spectral import solve_filtered
 from apportion.privacy import (
     Curator,
     NoiseSource,

@@ -1,7 +1,8 @@
-"""What every way of splitting a user's budget has in common."""
+"""How every way of splitting a user's budget looks from outside."""
 
-import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,15 +10,35 @@ from numpy.typing import NDArray
 
 from apportion.allocation.counts import Counts
 from apportion.data import Graph
-from apportion.errors import ParameterError, ReleaseError
-from apportion.privacy import ADD_OR_REMOVE, Curator, UserWeights
+from apportion.errors import ParameterError
+from apportion.privacy import ADD_OR_REMOVE, UserWeights
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """An allocation with all that it needs: sessions weigh their own users by it.
+
+    Attributes
+        allocation: whose ``weigh`` is called.
+        sizes: released or public task sizes, [tasks].
+        key: a secret key for sampling.
+    """
+
+    allocation: "Allocation"
+    sizes: NDArray[np.float64]
+    key: int
+
+    def __call__(self, graph: Graph) -> UserWeights:
+        """The weights of all pairs of these users."""
+        return self.allocation.weigh(graph, self.sizes, self.key)
 
 
 class Allocation(ABC):
     """Splits each user's unit of budget among its tasks, from released counts and its own tasks.
 
     A user's weights may depend on that user's tasks, on released or public counts and on public
-    settings, never on another user: this is what makes a user's part in a sum its own.
+    settings, never on another user: this is what makes a user's part in a sum its own. Users may be weighed
+    in several shards, so ``weigh`` may see some of them only.
 
     Attributes
         counts: where the task sizes come from; None if they are not needed.
@@ -34,26 +55,19 @@ class Allocation(ABC):
         """The portion of mu^2 that is spent on task counts before training."""
         return 0.0 if self.counts is None else self.counts.share
 
-    def allocate(
-        self, graph: Graph, curator: Curator, known: NDArray[np.float64] | None = None
-    ) -> tuple[UserWeights, NDArray[np.float64] | None]:
-        """Release task counts if needed, then weigh. Without privacy every weight is one.
+    def rule(
+        self,
+        tasks: int,
+        sizes: NDArray[np.float64] | None,
+        key: int,
+        public_graph: Callable[[], Graph],
+    ) -> Rule:
+        """How sessions weigh their users, given task sizes [tasks], if there are any.
 
-        Also returns the task sizes that were released or are public, [tasks], if there are any.
-        ``known`` are sizes that were released already; no others are then.
+        ``public_graph`` is for allocations that declare the graph public.
         """
-        if math.isinf(curator.target.epsilon):
-            return UserWeights.unbounded(graph.user, graph.task), None
-        released = known
-        if released is None and self.counts is not None:
-            released = self.counts.estimate(graph, curator)
-        sizes = np.ones(graph.tasks) if released is None else released
-        weights = self.weigh(graph, sizes, curator.noise.sampling_key("allocation"))
-        if not weights.bounded or not weights.covers(graph.user, graph.task):
-            raise ReleaseError(
-                f"{type(self).__name__} must return bounded weights of the graph's pairs"
-            )
-        return weights, released
+        del public_graph
+        return Rule(self, np.ones(tasks) if sizes is None else sizes, key)
 
     def typical_weights(
         self, sizes: NDArray[np.float64] | None, sums: NDArray[np.float64]

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from apportion.checks import LEAST_SHARE, number, whole, word
-from apportion.data import Graph
+from apportion.engine import Session, queries
 from apportion.errors import ParameterError
-from apportion.privacy import ADD_OR_REMOVE, Curator, UserBound, truncate
+from apportion.privacy import ADD_OR_REMOVE, Curator, Declared, Part, UserBound
 
 
 class Counts(ABC):
@@ -22,8 +22,12 @@ class Counts(ABC):
     share: float
 
     @abstractmethod
-    def estimate(self, graph: Graph, curator: Curator) -> NDArray[np.float64]:
+    def estimate(self, session: Session, curator: Curator) -> NDArray[np.float64]:
         """Positive task sizes that may be used freely, [tasks]."""
+
+    def declared(self) -> Declared | None:
+        """The release that ``estimate`` makes, if it makes one."""
+        return None
 
     def fixed(self) -> str:
         """What of the data is taken as known and the same in neighbouring data sets, if anything."""
@@ -86,27 +90,25 @@ class PrivateCounts(Counts):
         word("method", self.method, ("scale", "sample"))
         number("floor", self.floor, at_least=0, at_most=1e6)
 
-    def estimate(self, graph: Graph, curator: Curator) -> NDArray[np.float64]:
-        """Noisy counts, floored, [tasks]."""
-        if self.method == "scale":
-            parts = np.minimum(1.0, np.sqrt(self.cap / np.maximum(graph.user_sizes(), 1.0)))[
-                graph.user
-            ]
-            what = "users per task, users of many tasks scaled down"
-        else:
-            parts = graph.sample(self.cap, curator.noise.sampling_key("counts")).astype(np.float64)
-            what = "users per task, from sampled tasks of each user"
+    def declared(self) -> Declared:
+        """See ``Counts.declared``."""
+        scaled = "users per task, users of many tasks scaled down"
+        what = scaled if self.method == "scale" else "users per task, from sampled tasks of each user"
         # Scaled entries are rounded: a hair more than sqrt(cap) covers it.
         bound = UserBound(
             math.sqrt(self.cap) * (1 + 1e-9), f"a user adds a vector of norm <= sqrt({self.cap})"
         )
-        mu = curator.target.mu * math.sqrt(self.share)
-        parts = truncate(parts, bound.grid(mu))
-        sums = np.bincount(graph.task, weights=parts, minlength=graph.tasks).astype(np.float64)
-        noisy = curator.counts("counts", sums, bound, mu, what)
-        noise_scale = bound.norm / mu
+        return Declared("counts", (Part("counts", what, bound),), share=self.share)
+
+    def estimate(self, session: Session, curator: Curator) -> NDArray[np.float64]:
+        """Noisy counts, floored, [tasks]."""
+        key = curator.noise.sampling_key("counts") if self.method == "sample" else None
+        release = self.declared().open(curator, session.tasks)
+        [(_, sums)] = session.sums(queries.Counts(self.cap, key), release.grids)
+        noisy = release.feed(0, *sums)[0][:, 0]
+        noise_scale = release.records[0].noise_scale
         if self.over_estimate:
-            noisy = noisy + noise_scale * float(ndtri(1 - 0.005 / graph.tasks))
+            noisy = noisy + noise_scale * float(ndtri(1 - 0.005 / session.tasks))
         return np.maximum(noisy, max(1.0, self.floor * noise_scale))
 
 
@@ -134,13 +136,14 @@ class PublicCounts(Counts):
                 raise ParameterError("public counts must be a list of numbers") from None
             object.__setattr__(self, "values", sizes)
 
-    def estimate(self, graph: Graph, curator: Curator) -> NDArray[np.float64]:
+    def estimate(self, session: Session, curator: Curator) -> NDArray[np.float64]:
         """The given sizes, at least one each, [tasks]."""
         del curator  # free: nothing is released
         if self.values is None:
-            return np.maximum(graph.task_sizes(), 1.0)
-        if len(self.values) != graph.tasks:
-            raise ParameterError(f"public counts must be {graph.tasks} numbers, one per task")
+            [(_, (sizes,))] = session.exact_sums(queries.Counts(1))
+            return np.maximum(sizes[:, 0], 1.0)
+        if len(self.values) != session.tasks:
+            raise ParameterError(f"public counts must be {session.tasks} numbers, one per task")
         return np.asarray(np.maximum(self.values, 1.0), dtype=np.float64)
 
     def fixed(self) -> str:

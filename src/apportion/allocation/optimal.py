@@ -13,6 +13,7 @@ spends. Repeating this step never decreases f and needs two sparse products. The
 largest s_j are feasible, and f bounds the optimum from below, so the distance to it is known.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from apportion.allocation.base import Allocation
+from apportion.allocation.base import Allocation, Rule
 from apportion.checks import number
 from apportion.data import Graph
 from apportion.privacy import UserWeights
@@ -85,10 +86,20 @@ class OptimalWeights(Allocation):
     gamma: float = 1.0
 
     def weigh(self, graph: Graph, sizes: NDArray[np.float64], key: int) -> UserWeights:
-        """Solve, then scale the weights of every user up to its whole budget."""
-        del sizes, key
-        task_weights = solve_task_weights(graph, gamma=self.gamma).values
-        return UserWeights.normalised(graph.user, graph.task, task_weights[graph.task])
+        """Task weights, given as sizes here, scaled up to the whole budget of every user."""
+        del key
+        return UserWeights.normalised(graph.user, graph.task, sizes[graph.task])
+
+    def rule(
+        self,
+        tasks: int,
+        sizes: NDArray[np.float64] | None,
+        key: int,
+        public_graph: Callable[[], Graph],
+    ) -> Rule:
+        """Solve for the whole graph, which is public."""
+        del tasks, sizes
+        return Rule(self, solve_task_weights(public_graph(), gamma=self.gamma).values, key)
 
     def __post_init__(self) -> None:
         number("gamma", self.gamma, at_least=0, at_most=1)

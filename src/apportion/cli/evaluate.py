@@ -81,7 +81,7 @@ def evaluate(
     from apportion.recommend.files import load
 
     recommender = load(model)
-    explicit = recommender.released.user_step.feedback == "explicit"
+    explicit = recommender.released.fold_in.feedback == "explicit"
     _check_usage(explicit, test, {"hold-out": hold_out, "history": history, "k": k}, positives)
     source = Source(data, data_set, user, item, rating, implicit=not explicit, positives=positives)
     console = Console(stderr=json)
@@ -123,7 +123,7 @@ def _check_usage(
 def _rate(model: "Recommender", source: Source, test: Source) -> "RatingMetrics":
     from apportion.recommend.metrics import rating_metrics
 
-    within = model.released.user_step.rating_range
+    within = model.released.fold_in.rating_range
     histories = source.read(rating_range=within, like=model.item_ids)
     wanted = test.read(rating_range=within, like=model.item_ids)
     histories, wanted = _same_users(histories, wanted, test.path)

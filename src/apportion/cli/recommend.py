@@ -80,7 +80,7 @@ def recommend(
             raise typer.BadParameter("must end in .parquet or .csv", param_hint="'--out'")
         check_folder(out.parent)
         recommender = load(model)
-        explicit = recommender.released.user_step.feedback == "explicit"
+        explicit = recommender.released.fold_in.feedback == "explicit"
         if explicit and positives is not None:
             raise typer.BadParameter(
                 "is for models of events; this is one of ratings", param_hint="'--positives'"
@@ -105,7 +105,7 @@ def _recommend_one(model: "Recommender", history: str, k: int, json: bool) -> No
     given = {item: rating for item, rating in given.items() if item in known}
     if not given:
         raise DataError("the model knows none of these items")
-    explicit = model.released.user_step.feedback == "explicit"
+    explicit = model.released.fold_in.feedback == "explicit"
     ids, scores = model.recommend(given if explicit else list(given), k=k)
     titles = titles_of(model, ids)
     if json:
@@ -126,7 +126,7 @@ def _recommend_one(model: "Recommender", history: str, k: int, json: bool) -> No
 
 def _parse_history(model: "Recommender", text: str) -> dict[Any, float]:
     """{item: rating}; ratings are 1 where the model needs none."""
-    explicit = model.released.user_step.feedback == "explicit"
+    explicit = model.released.fold_in.feedback == "explicit"
     history: dict[Any, float] = {}
     for entry in (piece.strip() for piece in text.split(",") if piece.strip()):
         name, rating = entry, 1.0

@@ -14,8 +14,8 @@ import polars as pl
 from numba import njit
 from numpy.typing import NDArray
 
-from apportion.engine.sorting import index_type
-from apportion.engine.threads import extremes, row_blocks, share_out, side_by_side
+from apportion.data.sorting import index_type
+from apportion.threads import extremes, row_blocks, share_out, side_by_side
 from apportion.errors import DataError
 
 Integers = NDArray[np.integer[Any]]

@@ -15,7 +15,8 @@ from apportion.data.catalogue import Catalogue, read_catalogue
 from apportion.data.files import check_columns, read_columns
 from apportion.data.graph import Graph, mix
 from apportion.data.ids import Integers, column_array, id_keys, number_ids, read_column
-from apportion.engine.sorting import (
+from apportion.data.rows import Rows
+from apportion.data.sorting import (
     ascends,
     group,
     group_twice,
@@ -24,7 +25,7 @@ from apportion.engine.sorting import (
     starts,
     turn,
 )
-from apportion.engine.threads import extremes, row_blocks, side_by_side
+from apportion.threads import extremes, row_blocks, side_by_side
 from apportion.errors import DataError, ParameterError
 
 
@@ -200,6 +201,17 @@ class Interactions:
     def by_item(self) -> Orientation:
         """The interactions of each item, users in ascending order."""
         return _turn(self.by_user, self.items)
+
+    def rows(self) -> Rows:
+        """As an engine loads them."""
+        return Rows(
+            start=self.by_user.start,
+            task=self.by_user.other,
+            task_ids=self.item_ids,
+            user_key=self.user_key,
+            label=self.by_user.rating,
+            task_key=self._item_key,
+        )
 
     @property
     def graph(self) -> Graph:

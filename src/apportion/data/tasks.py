@@ -12,6 +12,7 @@ from apportion.data.catalogue import Catalogue, read_catalogue, read_positions
 from apportion.data.files import check_columns
 from apportion.data.graph import Graph, mix
 from apportion.data.ids import Integers, id_keys, number_ids, read_column, read_ids
+from apportion.data.rows import Rows
 from apportion.errors import DataError, ParameterError
 
 
@@ -142,6 +143,21 @@ class TaskData:
     def pair_of_row(self) -> Integers:
         """The pair of ``graph`` that each example belongs to, [rows]."""
         return self._pairs[1]
+
+    def rows(self) -> Rows:
+        """As an engine loads them: by user, then task; rows of one pair in their order."""
+        order = np.argsort(self.pair_of_row, kind="stable")
+        users = len(self.user_key)
+        start = np.concatenate([[0], np.cumsum(np.bincount(self.user, minlength=users))])
+        return Rows(
+            start=start,
+            task=self.task[order],
+            task_ids=self.task_ids,
+            user_key=self.user_key,
+            label=self.labels[order],
+            features=self.features,
+            feature_row=self.feature_row[order],
+        )
 
     def take(self, rows: NDArray[Any]) -> "TaskData":
         """The examples at these row numbers (or where this mask is true), catalogue unchanged."""

@@ -1,6 +1,8 @@
-"""Where the sums over users are computed. Raw sums go from here into a release and nowhere else."""
+"""Where users' rows live, and where sums over users are computed."""
 
-from apportion.engine.base import Engine, TaskRows, UserRows
-from apportion.engine.cpu import CpuEngine
+from apportion.engine.base import Engine, Session
+from apportion.engine.choice import find_engine
+from apportion.engine.cpu.engine import CpuEngine
+from apportion.engine.reference import ReferenceEngine
 
-__all__ = ["CpuEngine", "Engine", "TaskRows", "UserRows"]
+__all__ = ["CpuEngine", "Engine", "ReferenceEngine", "Session", "find_engine"]

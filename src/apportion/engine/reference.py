@@ -6,6 +6,7 @@ done once a fit and user by user (weights, labels, bounds), and replaces what is
 
 import platform
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
@@ -13,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.data.centering import Centering
-from apportion.data.ids import match_ids
+from apportion.data.graph import Graph
+from apportion.data.ids import id_keys, match_ids
 from apportion.data.rows import Rows
 from apportion.engine import queries
 from apportion.engine.base import Array, Block, Engine, Session, Units
@@ -63,6 +65,7 @@ class ReferenceSession(Session):
         self._unit = 1.0
         self._weights: UserWeights | None = None
         self._row_weight: Array | None = None
+        self._pairs: Any = None
         # Numbers of chosen tasks for those of the catalogue, -1 where a task is not chosen.
         self._numbers: Integers | None = None
         self._chosen = rows
@@ -78,6 +81,8 @@ class ReferenceSession(Session):
     def candidates(self, cap: int, key: int) -> tuple[NDArray[Any], Units]:
         """See ``Session.candidates``."""
         graph, _ = self._given.graph()
+        # By the ids of the tasks: their places depend on who else is in the data.
+        graph = replace(graph, task_key=id_keys(self._given.task_ids))
         counts = np.bincount(graph.task[graph.sample(cap, key)], minlength=graph.tasks)
         return self._given.task_ids, counts.astype(np.int64)
 
@@ -101,12 +106,29 @@ class ReferenceSession(Session):
             features=given.features,
             feature_row=None if given.feature_row is None else given.feature_row[kept],
         )
-        self._weights = self._row_weight = None
+        self._forget_rows()
         self.center(Centering())
+
+    def _forget_rows(self) -> None:
+        """Other rows are chosen: whatever was made of them is out of date."""
+        self._pairs = None
+        self._forget_weights()
+
+    def _forget_weights(self) -> None:
+        self._weights = self._row_weight = None
+
+    def _forget_labels(self) -> None:
+        pass
+
+    def _graph(self) -> tuple[Graph, Integers]:
+        if self._pairs is None:
+            self._pairs = self._chosen.graph()
+        return self._pairs
 
     def weigh(self, rule: WeightRule) -> None:
         """See ``Session.weigh``."""
-        graph, pair_of_row = self._chosen.graph()
+        self._forget_weights()
+        graph, pair_of_row = self._graph()
         weights = rule(graph)
         if not isinstance(weights, UserWeights) or not weights.bounded:
             raise ReleaseError("an allocation must give bounded weights")
@@ -116,6 +138,7 @@ class ReferenceSession(Session):
 
     def center(self, centering: Centering, intercepts: Array | None = None) -> None:
         """See ``Session.center``."""
+        self._forget_labels()
         given, chosen = self._given, self._chosen
         if given.label is None:
             self._labels = np.ones(len(chosen.task))
@@ -165,19 +188,20 @@ class ReferenceSession(Session):
         """See ``Session.sums``."""
         match query:
             case queries.Users():
-                yield 0, (np.array([[np.count_nonzero(np.diff(self._given.start))]]),)
+                some = (np.diff(self._chosen.start) > 0).astype(np.float64)
+                yield 0, (rounding.truncated(some, *grids).sum(keepdims=True)[:, None],)
             case queries.Means():
                 yield 0, (self._means(query, *grids),)
             case queries.Counts():
-                graph, _ = self._chosen.graph()
-                yield 0, (self._by_task(graph.task, _count_parts(graph, query), *grids),)
+                graph, _ = self._graph()
+                yield 0, (self._added_up(graph.task, _count_parts(graph, query), *grids),)
             case queries.WeightSums():
                 weights = self._bounded_weights()
-                yield 0, (self._by_task(weights.task, weights.values, *grids),)
+                yield 0, (self._added_up(weights.task, weights.values, *grids),)
             case queries.Intercepts():
                 weights = self._bounded_weights()
                 parts = weights.values * self._scaled_labels(query.bound)
-                yield 0, (self._by_task(weights.task, parts, *grids),)
+                yield 0, (self._added_up(weights.task, parts, *grids),)
             case queries.Gramian():
                 yield 0, (self._gramian(*grids),)
             case queries.SecondMoment():
@@ -191,7 +215,7 @@ class ReferenceSession(Session):
             case _:
                 raise ReleaseError(f"this engine does not know {type(query).__name__}")
 
-    def _by_task(self, task: Integers, parts: Array, grid: float) -> Units:
+    def _added_up(self, task: Integers, parts: Array, grid: float) -> Units:
         sums = np.zeros((self.tasks, 1), dtype=np.int64)
         np.add.at(sums[:, 0], task, rounding.truncated(parts, grid))
         return sums
@@ -214,16 +238,21 @@ class ReferenceSession(Session):
         return total
 
     def _second_moment(self, grid: float, of_mass: float) -> tuple[Units, Units]:
-        weights = self._bounded_weights()
-        _, pair_of_row = self._chosen.graph()
-        # Rows of one user in one task share the pair's squared weight, as they share its weight.
-        squared = self._weight_of_rows * weights.values[pair_of_row]
+        squared = self._squared_weights()
         total = np.zeros((1, packed_width(self._dimension)), dtype=np.int64)
         for some in self._blocks(len(squared)):
             roots = rounding.roots_of_weights(squared[some], self._unit, self._dimension, grid)
             total += _packed_square(rounding.square_roots(self._features_of(some), roots))
+        return total, self._mass(squared, of_mass)
+
+    def _squared_weights(self) -> Array:
+        """Rows of one user in one task share the pair's squared weight, as they share its weight, [rows]."""
+        _, pair_of_row = self._graph()
+        return np.asarray(self._weight_of_rows * self._bounded_weights().values[pair_of_row])
+
+    def _mass(self, squared: Array, grid: float) -> Units:
         of_user = np.bincount(self._chosen.user, squared, minlength=self._chosen.users)
-        return total, rounding.truncated(of_user, of_mass).sum(keepdims=True)[None]
+        return np.asarray(rounding.truncated(of_user, grid).sum(keepdims=True)[:, None])
 
     def _right_hand_sides(self, query: queries.RightHandSides, grid: float) -> Units:
         labels, share = self._bounded_labels(query)
@@ -274,8 +303,8 @@ class ReferenceSession(Session):
     def exact_sums(self, query: Query) -> Iterator[Block]:
         """See ``Session.exact_sums``. Every weight is one; rows of one user in one task share it."""
         chosen, features = self._chosen, self._features
-        graph, pair_of_row = chosen.graph()
-        weight = (1.0 / np.bincount(pair_of_row))[pair_of_row] if len(pair_of_row) else np.zeros(0)
+        graph, _ = self._graph()
+        weight = self._exact_weights()
         match query:
             case queries.Counts() | queries.WeightSums():
                 sizes = np.bincount(graph.task, minlength=self.tasks)
@@ -296,6 +325,11 @@ class ReferenceSession(Session):
                 yield 0, (self._exact_gradients(query, weight),)
             case _:
                 raise ReleaseError(f"{type(query).__name__} is not used without privacy")
+
+    def _exact_weights(self) -> Array:
+        """One for every pair, shared by its rows, [rows]."""
+        _, pair_of_row = self._graph()
+        return np.asarray((1.0 / np.bincount(pair_of_row))[pair_of_row])
 
     def _exact_statistics(self, weight: Array) -> Iterator[Block]:
         d = self._dimension
@@ -389,7 +423,7 @@ class ReferenceSession(Session):
             return weight * rounding.shortened(slope, np.abs(slope) * (norm / bound)), margin
         slope = weight * slope
         # In a task the norms of the user's rows are added up, squared, and added up over its tasks.
-        graph, pair_of_row = self._chosen.graph()
+        graph, pair_of_row = self._graph()
         of_pair = np.bincount(pair_of_row, np.abs(slope) * (norm / bound), len(graph.user))
         excess = np.sqrt(np.bincount(graph.user, of_pair * of_pair, self._chosen.users))
         return rounding.shortened(slope, excess[self._chosen.user]), margin

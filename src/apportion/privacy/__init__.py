@@ -11,18 +11,21 @@ from apportion.privacy.bounds import (
     clip_values,
     scale_down,
     short_rows,
-    truncate,
 )
 from apportion.privacy.gaussian import delta_from_epsilon, epsilon_from_mu, mu_from_epsilon
 from apportion.privacy.ledger import ADD_OR_REMOVE, Ledger, PrivacyTarget, Record
 from apportion.privacy.noise import NoiseSource
-from apportion.privacy.protocols import Payer, Witness
-from apportion.privacy.release import Curator, OpenRelease, Part, pack, packed_width, unpack
+from apportion.privacy.packing import pack, packed_width, unpack
+from apportion.privacy.protocols import Listener, Payer, Witness
+from apportion.privacy.release import Curator, Declared, OpenRelease, Part
+from apportion.privacy.rounding import truncated
 
 __all__ = [
     "ADD_OR_REMOVE",
     "Curator",
+    "Declared",
     "Ledger",
+    "Listener",
     "NoiseSource",
     "OpenRelease",
     "Part",
@@ -41,6 +44,6 @@ __all__ = [
     "packed_width",
     "scale_down",
     "short_rows",
-    "truncate",
+    "truncated",
     "unpack",
 ]

@@ -13,8 +13,8 @@ This file makes the three premises true: ``clip_rows`` and ``clip_values`` bound
 bounds w. Instead, a user's whole part may be scaled down to Z (``scale_down``), z being what it is.
 Bounds are met with a relative margin of 1e-9, which is far above the rounding of 64-bit numbers.
 
-What a user adds is then brought to multiples of a grid (``UserBound.grid``), so that sums are exact. Rounding
-towards zero (``truncate``) makes no number larger, so no bound is passed.
+What a user adds is then brought to whole units of a grid (``UserBound.grid``), so that sums are exact; the rules
+are in ``rounding``.
 """
 
 import math
@@ -25,11 +25,11 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numba import get_num_threads
 from numpy.typing import NDArray
 
 from apportion.checks import number
 from apportion.errors import ReleaseError
+from apportion.privacy.rounding import LONGEST
 
 Floats = NDArray[np.floating[Any]]
 Integers = NDArray[np.integer[Any]]
@@ -38,8 +38,6 @@ Integers = NDArray[np.integer[Any]]
 MARGIN = 1e-9
 # By what portion a user's part may pass its bound where it is computed from 32-bit numbers.
 ROUNDING = 2.0**-20
-# The norm of a row of 16-bit numbers is at most this.
-_LONGEST = 2**15 - 1
 # The most units of the grid in a bound, and in the standard deviation of the noise.
 _UNITS_IN_BOUND = 26
 _UNITS_IN_NOISE = 50
@@ -73,16 +71,6 @@ class UserBound:
         return math.ldexp(1.0, max(bits - _UNITS_IN_BOUND, noise_bits - _UNITS_IN_NOISE))
 
 
-def truncate(values: Floats, grid: float) -> NDArray[np.float64]:
-    """Values as multiples of the grid, rounded towards zero; as they are if the grid is zero.
-
-    >>> truncate(np.array([0.3, -0.3, 0.5]), grid=0.25)
-    array([ 0.25, -0.25,  0.5 ])
-    """
-    given: NDArray[np.float64] = np.asarray(values, dtype=np.float64)
-    return np.trunc(given / grid) * grid if grid else given
-
-
 def clip_rows(rows: Floats, bound: float) -> NDArray[np.float64]:
     """Scale every row of ``rows`` [rows, d] down to an L2 norm of at most ``bound``.
 
@@ -105,7 +93,7 @@ def clip_rows(rows: Floats, bound: float) -> NDArray[np.float64]:
 
 
 def short_rows(
-    rows: Floats, bound: float, *, stretch: bool = False
+    rows: Floats, bound: float, *, stretch: bool = False, threads: int = 1
 ) -> tuple[NDArray[np.int16], float]:
     """Rows [rows, d] as 16-bit whole numbers, and their unit, with an L2 norm of at most ``bound``.
 
@@ -118,7 +106,7 @@ def short_rows(
            [0.3, 0.4]])
     """
     bound = check_bound("bound", bound)
-    unit = bound / _LONGEST
+    unit = bound / LONGEST
     limit = (bound - unit * math.sqrt(rows.shape[1]) / 2) * (1 - MARGIN)
     change = _stretched if stretch else _clipped
     short = np.empty(rows.shape, dtype=np.int16)
@@ -130,10 +118,10 @@ def short_rows(
         short[first : first + _BLOCK] = np.rint(change(block, limit) / unit)
 
     firsts = range(0, len(rows), _BLOCK)
-    if len(firsts) < 2:
+    if len(firsts) < 2 or threads < 2:
         deque(map(shorten, firsts))
     else:
-        with ThreadPoolExecutor(get_num_threads()) as pool:
+        with ThreadPoolExecutor(threads) as pool:
             deque(pool.map(shorten, firsts))
     return short, unit
 

@@ -94,11 +94,9 @@ class NoiseSource:
         """A secret 64-bit number for choosing rows at random, unrelated to any noise."""
         return int.from_bytes(self._derive(b"sampling", name.encode())[:8], "little")
 
-    def poisson_sample(self, stream: str, step: int, users: int, rate: float) -> NDArray[np.bool_]:
-        """Each user with probability ``rate`` (2^-64 less, at most), independently, [users]."""
-        below, words = min(int(rate * 2.0**64), 2**64 - 1), np.empty(users, dtype=np.uint64)
-        self._source(b"poisson", stream, step, 0)(words)
-        return words < np.uint64(below)
+    def sample_key(self, stream: str, step: int) -> bytes:
+        """A secret key for ``poisson_sample`` in one step, unrelated to any noise: it may travel."""
+        return self._derive(b"poisson", step.to_bytes(8, "little") + stream.encode())[:16]
 
     def _source(self, purpose: bytes, stream: str, step: int, tile: int) -> Source:
         """Of random words that nothing else gets."""
@@ -124,3 +122,17 @@ class NoiseSource:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a noise key is never copied or saved: whoever has it can remove the noise")
+
+
+def poisson_sample(
+    user_key: NDArray[np.uint64], key: bytes, rate: float
+) -> NDArray[np.bool_]:
+    """Each user with probability ``rate`` (2^-64 less, at most), independently, [users].
+
+    A user's lot is AES of the user's own key: it does not depend on who else is there, or where.
+    """
+    blocks = np.zeros((len(user_key), 2), dtype="<u8")
+    blocks[:, 0] = user_key
+    cipher = Cipher(algorithms.AES(key), modes.ECB()).encryptor()  # no block comes twice
+    lots = np.frombuffer(cipher.update(blocks.tobytes()), dtype="<u8")[::2]
+    return np.asarray(lots < np.uint64(min(int(rate * 2.0**64), 2**64 - 1)))

@@ -52,33 +52,15 @@ from scipy.special import ndtri
 from apportion.checks import number, whole
 from apportion.errors import ParameterError, ReleaseError
 from apportion.privacy.bounds import ROUNDING, UserBound
-from apportion.privacy.discrete import Scales, add_to_sums
+from apportion.privacy.discrete import Scales
 from apportion.privacy.ledger import Ledger, PrivacyTarget, Record
 from apportion.privacy.noise import TILE, NoiseSource
-from apportion.privacy.protocols import Payer, Witness
+from apportion.privacy.packing import packed_width
+from apportion.privacy.protocols import Listener, Payer, Witness
 
 Array = NDArray[np.float64]
+Units = NDArray[np.int64]
 Run = Callable[[Callable[[int], None], Iterable[int]], Iterable[None]]
-
-
-def packed_width(dimension: int) -> int:
-    """Entries in the upper triangle of a symmetric matrix, with its diagonal."""
-    return dimension * (dimension + 1) // 2
-
-
-def pack(matrices: NDArray[Any]) -> Array:
-    """Upper triangles, row by row: [tasks, d, d] -> [tasks, d (d + 1) / 2]."""
-    rows, columns = np.triu_indices(matrices.shape[-1])
-    return np.ascontiguousarray(matrices[:, rows, columns], dtype=np.float64)
-
-
-def unpack(packed: Array, dimension: int) -> Array:
-    """The inverse of ``pack``: full symmetric matrices, [tasks, d, d]."""
-    rows, columns = np.triu_indices(dimension)
-    matrices = np.empty((len(packed), dimension, dimension))
-    matrices[:, rows, columns] = packed
-    matrices[:, columns, rows] = packed
-    return matrices
 
 
 @dataclass(frozen=True)
@@ -143,7 +125,9 @@ class Curator:
 
     >>> curator = Curator(PrivacyTarget(epsilon=1.0, delta=1e-5), NoiseSource.from_seed(0))
     >>> bound = UserBound(1.0, "every user is in one task, with a value of at most 1")
-    >>> noisy = curator.sums("totals", np.array([[10.0], [20.0]]), bound, curator.target.mu)
+    >>> grid = bound.grid(curator.target.mu)
+    >>> units = (np.array([[10.0], [20.0]]) / grid).astype(np.int64)
+    >>> noisy = curator.release("totals", units, bound, curator.target.mu)
     >>> noisy.shape, len(curator.ledger), round(curator.ledger.epsilon(1e-5), 9)
     ((2, 1), 1, 1.0)
     """
@@ -154,8 +138,10 @@ class Curator:
         noise: NoiseSource | None = None,
         reservation: Payer | None = None,
         witness: Witness | None = None,
+        listener: Listener | None = None,
     ) -> None:
         self.target = target
+        self._listener = listener
         self.noise = NoiseSource() if noise is None else noise
         if reservation is not None and not self.noise.secret:
             raise ParameterError("noise of a fixed seed is NOT PRIVATE: no budget pays for it")
@@ -223,29 +209,17 @@ class Curator:
             for part, portion in zip(parts, portions, strict=True)
         ]
         self.ledger.append(*records)
-        return OpenRelease(self.noise, parts, records, tasks, self._witness)
+        return OpenRelease(self.noise, parts, records, tasks, self._witness, self._listener)
 
-    def sums(
-        self, name: str, sums: Array, bound: UserBound, mu: float, what: str = "sum over users"
+    def release(
+        self, name: str, units: Units, bound: UserBound, mu: float, what: str = "sum over users"
     ) -> Array:
-        """Release whole sums [tasks, k] at once; they must be multiples of ``bound.grid(mu)``."""
-        part = Part(name, what, bound, width=sums.shape[1])
-        return self.open(name, [part], len(sums), mu).feed(0, sums)[0]
-
-    def symmetric(
-        self, name: str, sums: Array, bound: UserBound, mu: float, what: str = "sum over users"
-    ) -> Array:
-        """Release whole stacks of symmetric matrices, packed [tasks, d (d + 1) / 2], at once."""
-        dimension = (math.isqrt(8 * sums.shape[1] + 1) - 1) // 2
-        part = Part(name, what, bound, width=dimension, symmetric=True)
-        return self.open(name, [part], len(sums), mu).feed(0, sums)[0]
-
-    def counts(self, name: str, counts: Array, bound: UserBound, mu: float, what: str) -> Array:
-        """Release counts [tasks] at once."""
-        return self.sums(name, counts[:, None], bound, mu, what)[:, 0]
+        """Release whole sums [tasks, k] at once, in units of ``bound.grid(mu)``."""
+        part = Part(name, what, bound, width=units.shape[1])
+        return self.open(name, [part], len(units), mu).feed(0, units)[0]
 
     def select(
-        self, name: str, ids: NDArray[Any], counts: Array, cap: int, mu: float, delta: float
+        self, name: str, ids: NDArray[Any], counts: Units, cap: int, mu: float, delta: float
     ) -> tuple[NDArray[Any], Array]:
         """Release which ids have a noisy count above a threshold, in ascending order, and those counts.
 
@@ -267,8 +241,8 @@ class Curator:
         """
         cap = whole("cap", cap, at_least=1, at_most=2**50)
         mu = number("mu of a release", mu, above=0)
-        if counts.shape != (len(ids),) or not np.isfinite(counts).all():
-            raise ReleaseError("a selection takes one finite count for every id")
+        if counts.shape != (len(ids),) or counts.dtype != np.int64:
+            raise ReleaseError("a selection takes one whole count (int64) for every id")
         if len(set(ids.tolist())) < len(ids):
             raise ReleaseError("a selection takes every id once")
         bound = UserBound(math.sqrt(cap), f"a user adds at most 1 to each of at most {cap} counts")
@@ -286,12 +260,77 @@ class Curator:
             threshold = 1.0 - deviation * float(ndtri(lone)) + record.grid
         if self._witness is not None:
             self._witness(record, 0, 0, counts, ids)
-        column = counts[:, None]
+        column = counts[:, None] if record.grid == 0 else counts[:, None] * round(1 / record.grid)
         noisy = _add_noise(self.noise, map, part.scales(record), record, 0, 0, column)[:, 0]
         chosen = np.flatnonzero((noisy > threshold) & (counts > 0))
         chosen = chosen[np.argsort(ids[chosen], kind="stable")]
         self.ledger.append(replace(record, shape=(len(chosen), 1)))
-        return ids[chosen], noisy[chosen]
+        if self._listener is None:
+            return ids[chosen], noisy[chosen]
+        return self._listener.selected(name, ids[chosen], noisy[chosen])
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A release as it is planned: plans print it, steps make it, verification compares records with it.
+
+    Attributes
+        name: of the release; its record has it, and for several parts ``name.part``.
+        parts: what is released.
+        share: its portion of the budget (of mu^2).
+        shares: the parts' portions of that.
+        tasks: how many tasks the arrays have; None for those of the catalog.
+        steps: how often they are released.
+        sampling_rate: of users in each step.
+        selects: whether it is a thresholded selection, which has the target's ``selection_delta`` besides.
+    """
+
+    name: str
+    parts: tuple[Part, ...]
+    share: float
+    shares: tuple[float, ...] = (1.0,)
+    tasks: int | None = None
+    steps: int = 1
+    sampling_rate: float = 1.0
+    selects: bool = False
+
+    def mu(self, target: PrivacyTarget) -> float:
+        """What it costs."""
+        return target.mu * math.sqrt(self.share)
+
+    def part_names(self) -> list[str]:
+        """The names of its records."""
+        if len(self.parts) == 1:
+            return [self.name]
+        return [f"{self.name}.{part.name}" for part in self.parts]
+
+    def records(self, tasks: int, mu: float, delta: float = 0.0) -> list[Record]:
+        """What the ledger will hold if it costs ``mu``."""
+        tasks = tasks if self.tasks is None else self.tasks
+        total = math.fsum(self.shares)
+        return [
+            part.record(
+                name,
+                tasks,
+                mu * math.sqrt(portion / total / self.steps),
+                steps=self.steps,
+                sampling_rate=self.sampling_rate,
+                delta=delta if self.selects and math.isfinite(mu) else 0.0,
+            )
+            for name, part, portion in zip(self.part_names(), self.parts, self.shares, strict=True)
+        ]
+
+    def open(self, curator: Curator, tasks: int, mu: float | None = None) -> "OpenRelease":
+        """Record it, at its planned cost or another, and wait for its sums."""
+        return curator.open(
+            self.name,
+            self.parts,
+            tasks if self.tasks is None else self.tasks,
+            self.mu(curator.target) if mu is None else mu,
+            self.shares,
+            self.steps,
+            self.sampling_rate,
+        )
 
 
 class OpenRelease:
@@ -308,7 +347,9 @@ class OpenRelease:
         records: Sequence[Record],
         tasks: int,
         witness: Witness | None = None,
+        listener: Listener | None = None,
     ) -> None:
+        self._listener = listener
         self._noise = noise
         self._witness = witness
         self._parts = parts
@@ -322,7 +363,7 @@ class OpenRelease:
     @property
     def in_one_thread(self) -> bool:
         """Whether to feed it from the thread that trains, large blocks in their order: it is watched."""
-        return self._witness is not None
+        return self._witness is not None or self._listener is not None
 
     @property
     def grids(self) -> tuple[float, ...]:
@@ -338,12 +379,12 @@ class OpenRelease:
         self._step += 1
         self._fed[:] = False
 
-    def feed(self, first_task: int, *sums: Array) -> tuple[Array, ...]:
+    def feed(self, first_task: int, *sums: NDArray[Any]) -> tuple[Array, ...]:
         """Noisy values of the tasks from ``first_task`` on, given the raw sums of every part.
 
-        Sums are multiples of the part's grid, because everything that was summed is (``grids``).
-        Blocks may come in any order and any size, and from any thread; a task that comes a second time is
-        refused.
+        Sums are whole numbers of the units that ``grids`` says, [block, columns] of int64; without noise
+        they are plain numbers. Blocks may come in any order and any size, and from any thread; a task that
+        comes a second time is refused.
         """
         tasks = len(sums[0]) if sums else 0
         stop = first_task + tasks
@@ -354,8 +395,11 @@ class OpenRelease:
             )
         if not 0 <= first_task <= stop <= len(self._fed):
             raise ReleaseError(f"tasks {first_task} to {stop} are not among {len(self._fed)} tasks")
-        if not all(_all_finite(block) for block in sums):
-            raise ReleaseError("the sums hold NaN or infinity: clip and check the data first")
+        for scales, block in zip(self._scales, sums, strict=True):
+            if scales is None and not _all_finite(block):
+                raise ReleaseError("the sums hold NaN or infinity: clip and check the data first")
+            if scales is not None and block.dtype != np.int64:
+                raise ReleaseError("sums are whole numbers of grid units (int64): round every part")
         with self._one_at_a_time:
             if self._fed[first_task:stop].any():
                 raise ReleaseError("a task was fed twice: its noise would be seen twice")
@@ -363,17 +407,18 @@ class OpenRelease:
         if self._witness is not None:
             for record, block in zip(self.records, sums, strict=True):
                 self._witness(record, self._step, first_task, block)
-        return tuple(
+        noisy = tuple(
             _add_noise(self._noise, self.run, scales, record, self._step, first_task, block)
             for scales, record, block in zip(self._scales, self.records, sums, strict=True)
         )
+        if self._listener is None:
+            return noisy
+        return self._listener.released(self.records, self._parts, noisy)
 
-    def sample(self, users: int) -> NDArray[np.bool_] | None:
-        """The users of this step, [users], drawn at the recorded rate; None if that is all of them."""
-        rate = self.records[0].sampling_rate
-        if rate == 1:
-            return None
-        return self._noise.poisson_sample(self.records[0].name, self._step, users, rate)
+    @property
+    def sample_key(self) -> bytes:
+        """Decides which users take part in this step (``noise.poisson_sample``); it may travel."""
+        return self._noise.sample_key(self.records[0].name, self._step)
 
     @property
     def complete(self) -> bool:
@@ -394,18 +439,19 @@ def _add_noise(
     record: Record,
     step: int,
     first_task: int,
-    sums: Array,
+    sums: NDArray[Any],
 ) -> Array:
     if scales is None:
         return np.array(sums, dtype=np.float64)
-    tasks, sums = len(sums), np.ascontiguousarray(sums, dtype=np.float64)
-    noisy = np.empty(sums.shape)
+    tasks, noisy = len(sums), np.empty(sums.shape)
 
     def add(tile: int) -> None:
         first, stop = max(tile * TILE - first_task, 0), min((tile + 1) * TILE - first_task, tasks)
         drawn = noise.discrete_gaussian(record.name, step, first_task + first, stop - first, scales)
-        if not add_to_sums(sums[first:stop], record.grid, drawn, noisy[first:stop]):
-            raise ReleaseError("the sums are not on the grid: round what every user adds first")
+        # Added as whole numbers: a user's part is at most 2^26 units, so 2^36 users would have to meet in
+        # one number before 64 bits overflow. What is rounded, beyond 53 bits, is the noisy sum.
+        np.add(sums[first:stop], drawn, out=drawn)
+        np.multiply(drawn, record.grid, out=noisy[first:stop])
 
     tiles = range(first_task // TILE, -(-(first_task + tasks) // TILE))
     for _ in zip(tiles, run(add, tiles), strict=True):  # every tile, or it is an error

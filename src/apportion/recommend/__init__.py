@@ -1,16 +1,31 @@
 """Recommenders whose items may be published, trained under user-level differential privacy."""
 
-from apportion.recommend.catalogue import MostFrequent, PrivateCatalogue
+from apportion.recommend.catalog import MostFrequent, PrivateCatalog
 from apportion.recommend.factorization import MatrixFactorization
 from apportion.recommend.files import load
-from apportion.recommend.recommender import ItemModel, Recommender, UserStep
+from apportion.recommend.fold_in import FoldIn
+from apportion.recommend.recommender import ItemModel, Recommender
+from apportion.recommend.settings import (
+    Bounds,
+    GradientDescent,
+    Offsets,
+    Regularization,
+    Shares,
+    SufficientStatistics,
+)
 
 __all__ = [
+    "Bounds",
+    "FoldIn",
+    "GradientDescent",
     "ItemModel",
     "MatrixFactorization",
     "MostFrequent",
-    "PrivateCatalogue",
+    "Offsets",
+    "PrivateCatalog",
     "Recommender",
-    "UserStep",
+    "Regularization",
+    "Shares",
+    "SufficientStatistics",
     "load",
 ]

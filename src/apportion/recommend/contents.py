@@ -25,7 +25,8 @@ from apportion.data.files import check_columns
 from apportion.data.ids import match_ids, read_ids
 from apportion.errors import DataError, ParameterError
 from apportion.privacy.json_text import parse_json
-from apportion.recommend.recommender import Ids, ItemModel, UserStep
+from apportion.recommend.fold_in import FoldIn
+from apportion.recommend.recommender import Ids, ItemModel
 from apportion.version import __version__
 
 KIND = "apportion item model"
@@ -69,7 +70,8 @@ def pack(model: ItemModel, titles: Any = None) -> dict[str, bytes]:
         "kind": KIND,
         "format": FORMAT,
         "version": __version__,
-        "user_step": {name: _plain(value) for name, value in asdict(model.user_step).items()},
+        "fold_in": {name: _plain(value) for name, value in asdict(model.fold_in).items()},
+        "training": dict(model.training),
         "sha256": {name: _digest(content) for name, content in contents.items()},
     }
     return {SETTINGS: json.dumps(_sealed(settings), indent=2).encode(), **contents}
@@ -141,7 +143,7 @@ def _sealed(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def unpack(folder: Path, contents: Mapping[str, bytes]) -> ItemModel:
     """The model in these files; whatever is wrong is a ``DataError`` that names the file."""
-    user_step, digests = parse_settings(folder / SETTINGS, contents[SETTINGS])
+    fold_in, training, digests = parse_settings(folder / SETTINGS, contents[SETTINGS])
     for name, digest in digests.items():
         if _digest(contents[name]) != digest:
             raise DataError(f"{folder / name} is damaged, or belongs to another model")
@@ -154,9 +156,10 @@ def unpack(folder: Path, contents: Mapping[str, bytes]) -> ItemModel:
         ids,
         tensors.get("counts"),
         titles,
-        user_step,
+        fold_in,
         privacy,
         tensors.get("intercepts"),
+        training,
     )
 
 
@@ -187,8 +190,10 @@ def is_ours(path: Path, content: bytes) -> bool:
     return bool(_json(path, content).get("kind") == KIND)
 
 
-def parse_settings(path: Path, content: bytes) -> tuple[UserStep, dict[str, str]]:
-    """How user vectors are made, and the checksums of the other files."""
+def parse_settings(
+    path: Path, content: bytes
+) -> tuple[FoldIn, dict[str, Any], dict[str, str]]:
+    """How user vectors are made, the settings of the training, and the checksums of the other files."""
     settings = _json(path, content)
     if settings.get("kind") != KIND:
         raise DataError(f"{path} does not describe an {KIND}")
@@ -203,13 +208,15 @@ def parse_settings(path: Path, content: bytes) -> tuple[UserStep, dict[str, str]
             f"{path} was written by {age} version of apportion (format {written}, "
             f"this version reads {FORMAT}); {advice} apportion"
         )
-    _check_fields(path, "", settings, {"kind", "format", "version", "user_step", "sha256"})
+    _check_fields(path, "", settings, {"kind", "format", "version", "fold_in", "training", "sha256"})
     _check_fields(path, "sha256", settings["sha256"], set(FILES))
     digests = {name: settings["sha256"][name] for name in FILES if name != SETTINGS}
     if _sealed({**settings, "sha256": digests}) != settings:
         raise DataError(f"{path} is damaged: its checksum is wrong")
     try:
-        return _parse_user_step(path, settings["user_step"]), digests
+        if not isinstance(settings["training"], dict):
+            raise DataError(f"{path}: training is not a JSON object")
+        return _parse_fold_in(path, settings["fold_in"]), settings["training"], digests
     except ParameterError as error:
         raise DataError(f"{path}: {error}") from None
 
@@ -223,11 +230,11 @@ def _check_fields(path: Path, of: str, values: Any, names: set[str]) -> None:
             raise DataError(f"{path} has {kind} field {min(odd)!r}{within}")
 
 
-def _parse_user_step(path: Path, values: Any) -> UserStep:
-    _check_fields(path, "user_step", values, {field.name for field in fields(UserStep)})
+def _parse_fold_in(path: Path, values: Any) -> FoldIn:
+    _check_fields(path, "fold_in", values, {field.name for field in fields(FoldIn)})
     for name, choices in (
         ("feedback", ("explicit", "implicit")),
-        ("centring", ("user", "global", "none")),
+        ("center", ("user", "global", "none")),
     ):
         if values[name] not in choices:
             raise DataError(f"{path}: {name} must be one of {', '.join(choices)}")
@@ -239,14 +246,14 @@ def _parse_user_step(path: Path, values: Any) -> UserStep:
         if not low < high:
             raise DataError(f"{path}: rating_range must go up")
         within = low, high
-    return UserStep(
+    return FoldIn(
         feedback=values["feedback"],
         regularization=number("regularization", values["regularization"], at_least=0, at_most=1e30),
         exponent=number("exponent", values["exponent"], at_least=0, at_most=2),
         unobserved_weight=number(
             "unobserved_weight", values["unobserved_weight"], at_least=0, at_most=1e30
         ),
-        centring=values["centring"],
+        center=values["center"],
         mean=_finite("mean", values["mean"]),
         rating_range=within,
     )

@@ -1,73 +1,66 @@
 """How a training will spend its budget, before it spends any of it."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from apportion.errors import ParameterError
-from apportion.privacy import PrivacyTarget
+from apportion.privacy import Declared, PrivacyTarget
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
 @dataclass(frozen=True)
-class PlannedRelease:
-    """One release to come: its name, what it is, and its portion of the budget (of mu^2)."""
-
-    name: str
-    what: str
-    share: float
-
-
-@dataclass(frozen=True)
 class Plan:
     """All releases of a training to come, in their order. Made from parameters alone, not from data.
 
-    Their portions of mu^2 add up to one.
+    Attributes
+        target: the budget.
+        releases: as they are declared.
+        rest: the portion of the budget (of mu^2) for releases that are chosen once counts are released.
     """
 
     target: PrivacyTarget
-    releases: tuple[PlannedRelease, ...]
+    releases: tuple[Declared, ...]
+    rest: float = 0.0
 
     def __post_init__(self) -> None:
-        total = math.fsum(release.share for release in self.releases)
-        if not all(release.share > 0 for release in self.releases) or total > 1 + 1e-9:
+        total = math.fsum(release.share for release in self.releases) + self.rest
+        positive = all(release.share > 0 for release in self.releases) and self.rest >= 0
+        if not positive or total > 1 + 1e-9:
             raise ParameterError(
                 "the shares of the budget leave nothing for training: "
                 + ", ".join(f"{release.name} {release.share:.3g}" for release in self.releases)
             )
 
-    @classmethod
-    def with_sweeps(
-        cls,
-        target: PrivacyTarget,
-        first: Sequence[PlannedRelease],
-        sweeps: int,
-        parts: Sequence[PlannedRelease],
-    ) -> Self:
-        """Some releases before all sweeps, then the same ``parts`` in every sweep, with equal budgets.
+    def __getitem__(self, name: str) -> Declared:
+        """The release of this name."""
+        [found] = [release for release in self.releases if release.name == name]
+        return found
 
-        A part's name follows that of its sweep ("sweep 1.b"); its share is that of a sweep's budget.
-        """
-        left = (1 - math.fsum(release.share for release in first)) / sweeps
-        of_sweeps = (
-            PlannedRelease(f"sweep {sweep}{part.name}", part.what, left * part.share)
-            for sweep in range(1, sweeps + 1)
-            for part in parts
-        )
-        return cls(target, (*first, *of_sweeps))
+    def __contains__(self, name: str) -> bool:
+        return any(release.name == name for release in self.releases)
 
-    def mu(self, name: str) -> float:
-        """What the release may cost."""
-        [share] = [release.share for release in self.releases if release.name == name]
-        return self.target.mu * math.sqrt(share)
+    @property
+    def training_mu(self) -> float:
+        """What is left for releases that are chosen later."""
+        return self.target.mu * math.sqrt(self.rest)
+
+    def _lines(self) -> Iterator[tuple[str, str, float]]:
+        """Name, what is released and portion of the budget, of every part."""
+        for release in self.releases:
+            total = math.fsum(release.shares)
+            names = release.part_names()
+            for name, part, portion in zip(names, release.parts, release.shares, strict=True):
+                yield name, part.what, release.share * portion / total
+        if self.rest > 0:
+            yield "training", "intercepts and sweeps, chosen after counts", self.rest
 
     def __str__(self) -> str:
         lines = (
-            f"  {release.name:<20} {release.what:<44} {self._noise(release)}"
-            for release in self.releases
+            f"  {name:<20} {what:<44} {self._noise(share)}" for name, what, share in self._lines()
         )
         return "\n".join([self._title, *lines])
 
@@ -81,9 +74,8 @@ class Plan:
         table.add_column("what")
         table.add_column("budget", justify="right")
         table.add_column("noise", justify="right")
-        for release in self.releases:
-            noise = "none" if math.isinf(self.target.mu) else f"{1 / self.mu(release.name):.3g} x"
-            table.add_row(release.name, release.what, f"{release.share:.1%}", noise)
+        for name, what, share in self._lines():
+            table.add_row(name, what, f"{share:.1%}", self._noise(share).partition(", noise ")[2] or "-")
         return Group(Text(self._title, style="bold"), table)
 
     @property
@@ -95,7 +87,7 @@ class Plan:
             f"(mu = {self.target.mu:.4g}); noise in units of one user's part"
         )
 
-    def _noise(self, release: PlannedRelease) -> str:
+    def _noise(self, share: float) -> str:
         if math.isinf(self.target.mu):
-            return f"{release.share:6.1%}, no noise"
-        return f"{release.share:6.1%}, noise {1 / self.mu(release.name):.3g}"
+            return f"{share:6.1%}, no noise"
+        return f"{share:6.1%}, noise {1 / (self.target.mu * math.sqrt(share)):.3g}"

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,9 +14,8 @@ from apportion.checks import number
 from apportion.data import Interactions
 from apportion.data.ids import match_ids, read_ids
 from apportion.errors import BudgetExceededError, DataError, ParameterError
-from apportion.privacy import Curator, Ledger, UserBound, truncate
+from apportion.privacy import Ledger
 from apportion.privacy.json_text import parse_json
-from apportion.recommend.recommender import UserStep
 
 Array = NDArray[np.float64]
 
@@ -76,22 +75,13 @@ class Preparation:
                 "budget, or changed since"
             )
 
-    def restrict(self, data: Interactions) -> Interactions:
-        """The interactions with the items of the catalogue, whose ids are as they were released."""
+    def check_items(self, data: Interactions) -> None:
+        """Refuse data with another public catalog than this was made for."""
         if (data.item_ids.dtype.kind == "O") != (self.item_ids.dtype.kind == "O"):
             raise DataError("the plan was made for other items")
-        places = match_ids(self.item_ids, data.item_ids)
-        found = np.flatnonzero(places >= 0)
         # Which items the data has is private unless its list is: those that it lacks have no rows then.
-        if data.catalogue_is_public and len(found) < len(places):
+        if data.catalogue_is_public and (match_ids(self.item_ids, data.item_ids) < 0).any():
             raise DataError("the plan was made for other items: the data does not have all of them")
-        part = data.of_items(places[found])
-        rows = part.by_user
-        part.by_user = replace(rows, other=found[rows.other].astype(rows.other.dtype))
-        part.item_ids = (
-            self.item_ids
-        )  # also their type: another user's ids may have changed the data's
-        return part
 
     def to_json(self) -> str:
         """Everything, as JSON text."""
@@ -171,32 +161,3 @@ def _numbers(name: str, values: Any, length: int, at_least: float = -1e300) -> A
     if not isinstance(values, list) or len(values) != length:
         raise DataError(f"not a plan: {name} must be {length} numbers")
     return np.array([number(name, value, at_least=at_least, at_most=1e300) for value in values])
-
-
-def release_mean(data: Interactions, curator: Curator, mu: float) -> float:
-    """The mean of the users' mean ratings.
-
-    Sensitivity: with ratings scaled to [-1, 1] a user adds its mean, of size <= 1, to one sum and
-    1 to the other: a vector of norm <= sqrt(2), however many ratings it has.
-    """
-    if data.rating_range is None or data.by_user.rating is None:
-        raise DataError('centring="global" needs ratings in a public rating_range')
-    low, high = data.rating_range
-    middle, half = (low + high) / 2, (high - low) / 2
-    start = data.by_user.start
-    own = UserStep("explicit", 0.0, 0.0, mean=middle).means(start, data.by_user.rating)
-    some = np.diff(start) > 0
-    scaled = np.clip((own[some] - middle) / half, -1.0, 1.0)
-    bound = UserBound(math.sqrt(2), "a user adds its mean in [-1, 1], and 1")
-    sums = np.array([[truncate(scaled, bound.grid(mu)).sum(), float(some.sum())]])
-    what = "sums of users' scaled mean ratings, and of users"
-    [[total, users]] = curator.sums("mean", sums, bound, mu, what)
-    return float(np.clip(middle + half * total / max(users, 1.0), low, high))
-
-
-def release_users(data: Interactions, curator: Curator, mu: float) -> float:
-    """The number of users with a row, at least one. Sensitivity: 1."""
-    exact = float(np.count_nonzero(np.diff(data.by_user.start)))
-    bound = UserBound(1.0, "a user counts once")
-    [[users]] = curator.sums("users", np.array([[exact]]), bound, mu, "users")
-    return max(float(users), 1.0)

@@ -1,7 +1,7 @@
 """What a released item model can do: everything here needs the model and a user's own history only."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,8 +13,9 @@ from apportion.accounts import PrivacyReport
 from apportion.checks import number, whole, word
 from apportion.data import Interactions
 from apportion.data.ids import Integers, find_ids, match_ids, read_ids
-from apportion.engine import CpuEngine
+from apportion.engine.cpu.topk import top
 from apportion.errors import DataError, NotFittedError, ParameterError
+from apportion.recommend.fold_in import FoldIn
 
 Array = NDArray[np.float64]
 Scores = NDArray[np.float32]
@@ -24,57 +25,6 @@ Ids = NDArray[Any]
 History = Sequence[Any] | NDArray[Any] | Mapping[Any, float]
 # Scores of this many users and items are held at once.
 _BLOCK_BYTES = 64 * 2**20
-
-
-@dataclass(frozen=True)
-class UserStep:
-    """How a user's vector follows from its history and the items, in training and afterwards.
-
-    v = argmin sum over the history of (y - u_i . v)^2 + unobserved_weight * sum over all items of
-    (u_i . v)^2 + regularization * n^exponent |v|^2, n being the length of the history. For implicit
-    feedback y = 1. For explicit feedback y is the rating less the item's intercept and a mean: the user's
-    own, of such differences (``centring="user"``), or ``mean``, the same for all.
-    """
-
-    feedback: Literal["explicit", "implicit"]
-    regularization: float
-    exponent: float
-    unobserved_weight: float = 0.0
-    centring: Literal["user", "global", "none"] = "user"
-    mean: float = 0.0
-    rating_range: tuple[float, float] | None = None
-
-    def means(self, start: Integers, rating: NDArray[Any] | None) -> Array:
-        """What is subtracted from each user's ratings, which are less their items' intercepts, [users]."""
-        users = len(start) - 1
-        means = np.full(users, self.mean if self.feedback == "explicit" else 0.0)
-        if rating is not None and self.feedback == "explicit" and self.centring == "user":
-            count = np.diff(start)
-            some = count > 0
-            sums = np.add.reduceat(rating, start[:-1][some], dtype=np.float64)
-            means[some] = sums / count[some]
-        return means
-
-    def labels(self, start: Integers, rating: NDArray[Any] | None, means: Array) -> Array:
-        """y of every row, [rows]."""
-        if self.feedback == "implicit" or rating is None:
-            return np.ones(int(start[-1]))
-        labels = np.repeat(means, np.diff(start))
-        np.subtract(rating, labels, out=labels)
-        return labels
-
-    def vectors(self, start: Integers, item: Integers, labels: Array, items: Array) -> Array:
-        """The vectors of all users, [users, factors]."""
-        count = np.diff(start).astype(np.float64)
-        ridge = self.regularization * np.maximum(count, 1.0) ** self.exponent
-        shared = self.unobserved_weight * (items.T @ items)
-        vectors = CpuEngine().solve_users(start, item, labels, items, ridge, shared)
-        with np.errstate(over="ignore", invalid="ignore"):
-            fine = np.isfinite(vectors.sum())  # in one pass: usually all are
-        if not fine:
-            # Numbers beyond all bounds must not stop a training: that it stopped would be a release.
-            vectors[~np.isfinite(vectors).all(axis=1)] = 0.0
-        return vectors
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,17 +37,20 @@ class ItemModel:
         item_ids: their ids, [items].
         counts: released (noisy) numbers of users per item, [items], or None.
         titles: of the items, [items] of strings, or None.
-        user_step: how a user's vector is made.
+        fold_in: how a user's vector is made.
         privacy: the guarantee.
+        training: the settings of the training as plain values, from which its releases follow; empty if
+            nothing is known of it.
     """
 
     items: Scores
     item_ids: Ids
     counts: Array | None
     titles: Ids | None
-    user_step: UserStep
+    fold_in: FoldIn
     privacy: PrivacyReport
     intercepts: Scores | None = None
+    training: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Recommender:
@@ -110,7 +63,7 @@ class Recommender:
 
     def __repr__(self) -> str:
         items, factors = self.items.shape
-        facts = f"{items} items, {factors} factors, {self.released.user_step.feedback}"
+        facts = f"{items} items, {factors} factors, {self.released.fold_in.feedback}"
         return f"{type(self).__name__}({facts}: {self.privacy.verdict})"
 
     @property
@@ -283,7 +236,7 @@ class Recommender:
         for first in range(0, len(wanted), step):
             block = wanted[first : first + step]
             each = np.arange(len(block) + 1)
-            yield CpuEngine().top(factors[block] @ factors.T, k, each, block)
+            yield top(factors[block] @ factors.T, k, each, block)
 
     def save(self, folder: str | Path, titles: Any = None) -> None:
         """Write the released model to a folder that ``apportion.load`` reads; never the noise key.
@@ -306,7 +259,7 @@ class Recommender:
         return np.zeros(len(self.items)) if intercepts is None else intercepts.astype(np.float64)
 
     def _ratings(self, scores: Array) -> Array:
-        within = self.released.user_step.rating_range
+        within = self.released.fold_in.rating_range
         return scores if within is None else np.clip(scores, *within)
 
     def _places(self, name: str, ids: Any) -> Integers:
@@ -321,7 +274,7 @@ class Recommender:
 
     def _one(self, history: History, unknown: str) -> "_Rows":
         ids = read_ids("history", list(history) if isinstance(history, Mapping) else history)
-        step = self.released.user_step
+        step = self.released.fold_in
         rating = None
         if step.feedback == "explicit":
             if not isinstance(history, Mapping):
@@ -341,7 +294,7 @@ class Recommender:
             raise ParameterError(f'unknown must be "error" or "ignore", got {unknown!r}')
         if rating is not None:
             rating = rating - self._offsets(places)
-        mean = step.means(np.array([0, len(ids)]), rating)
+        mean = step.centers(np.array([0, len(ids)]), rating)
         known = np.flatnonzero(places >= 0)
         places, first = np.unique(places[known], return_index=True)
         rating = None if rating is None else rating[known][first]
@@ -350,7 +303,7 @@ class Recommender:
     def _many(self, histories: Interactions) -> "_Rows":
         if not isinstance(histories, Interactions):
             raise DataError(f"expected Interactions, got a {type(histories).__name__}")
-        step = self.released.user_step
+        step = self.released.fold_in
         explicit = step.feedback == "explicit"
         if explicit and not histories.explicit:
             raise DataError("this model was trained on ratings: the histories must have them too")
@@ -359,7 +312,7 @@ class Recommender:
         if explicit and rows.rating is not None:
             rating = rows.rating - self._offsets(item)
         # A user's mean is that of all its ratings, also of items that the model does not know.
-        mean = step.means(start, rating)
+        mean = step.centers(start, rating)
         known = item >= 0
         if not known.all():
             item, rating = item[known], None if rating is None else rating[known]
@@ -372,7 +325,7 @@ class Recommender:
 
     def _fold_in(self, rows: "_Rows") -> Array:
         """The users' vectors, [users, factors]."""
-        step = self.released.user_step
+        step = self.released.fold_in
         labels = step.labels(rows.start, rows.rating, rows.mean)
         return step.vectors(rows.start, rows.item, labels, self._factors)
 
@@ -397,7 +350,7 @@ class Recommender:
             start = rows.start[first : stop + 1]
             if not exclude:
                 start = np.zeros_like(start)
-            places, best = CpuEngine().top(scores, k, start, rows.item)
+            places, best = top(scores, k, start, rows.item)
             best[new] = np.where(places[new] >= 0, np.float32(0), best[new])
             best += rows.mean[first:stop, None].astype(np.float32)
             yield rows.user[first:stop], places, best

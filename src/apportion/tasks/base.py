@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 from warnings import warn
@@ -21,7 +22,7 @@ from apportion.allocation.counts import Counts
 from apportion.data import TaskData
 from apportion.data.ids import Integers, find_ids, read_ids
 from apportion.data.tasks import read_matrix
-from apportion.engine.machine import arithmetic
+from apportion.engine import Engine, Session, find_engine
 from apportion.errors import DataError, NotFittedError, ParameterError
 from apportion.privacy import Curator, NoiseSource, PrivacyTarget, Record
 from apportion.version import __version__
@@ -38,47 +39,69 @@ class Estimator:
         return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """All parameters by name; ``deep`` is accepted for scikit-learn and changes nothing."""
-        del deep
-        return {name: getattr(self, name) for name in self._parameter_names()}
+        """All parameters by name; ``deep`` also those of groups, as ``group__name``."""
+        own = {name: getattr(self, name) for name in self._parameter_names()}
+        if not deep:
+            return own
+        inside = {
+            f"{name}__{each.name}": getattr(group, each.name)
+            for name, group in own.items()
+            if is_dataclass(group) and not isinstance(group, type)
+            for each in fields(group)
+        }
+        return own | inside
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters by name."""
+        """Set parameters by name; ``group__name`` sets one of a group.
+
+        >>> from apportion import MultiTaskRidge
+        >>> MultiTaskRidge().set_params(allocation__exponent=0.25).allocation.exponent
+        0.25
+        """
         for name, value in params.items():
-            if name not in self._parameter_names():
+            group, _, inside = name.partition("__")
+            if group not in self._parameter_names():
                 raise ParameterError(
-                    f"{type(self).__name__} has no parameter {name!r}; "
+                    f"{type(self).__name__} has no parameter {group!r}; "
                     f"it has {', '.join(self._parameter_names())}"
                 )
-            setattr(self, name, value)
+            if not inside:
+                setattr(self, name, value)
+                continue
+            old = getattr(self, group)
+            names = [each.name for each in fields(old)] if is_dataclass(old) else []
+            if inside not in names:
+                raise ParameterError(f"{group} has no parameter {inside!r}; it has {', '.join(names)}")
+            setattr(self, group, replace(old, **{inside: value}))
         return self
 
     def _public_parameters(self) -> dict[str, Any]:
         """Every parameter but the budget, as it is used, for the privacy report."""
-        elsewhere = {"epsilon", "delta", "allocation", "noise_seed"}
-        return {name: value for name, value in self.get_params().items() if name not in elsewhere}
+        elsewhere = {"epsilon", "delta", "allocation", "engine", "noise_seed"}
+        return {name: value for name, value in self.get_params(deep=False).items() if name not in elsewhere}
 
     def __repr__(self) -> str:
-        inside = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
+        inside = ", ".join(f"{name}={value!r}" for name, value in self.get_params(deep=False).items())
         return f"{type(self).__name__}({inside})"
 
 
 def open_checkpoint(
-    folder: str | Path | None, model: Estimator, private: Any, **public: Any
+    folder: str | Path | None, model: Estimator, engine: Engine, private: Any, **public: Any
 ) -> AbstractContextManager[Checkpoint | None]:
-    """The checkpoint in a folder, if one is asked for, of training this model on this private data.
+    """The checkpoint in a folder, if one is asked for, of training this model on this private data here.
 
     What is public besides the model's parameters comes by name.
     """
     if folder is None:
         return nullcontext()
-    parameters = model.get_params()
+    parameters = model.get_params(deep=False)
+    del parameters["engine"]  # it has an identity of its own
     if parameters["noise_seed"] is not None:
         raise ParameterError("checkpoint keeps a secret key, so it does not go with noise_seed")
     saved = Checkpoint(
         folder,
         public={"kind of model": type(model).__name__, **parameters, **public},
-        setting={"version of apportion": __version__, **arithmetic()},
+        setting={"version of apportion": __version__, **engine.identity()},
         private=private,
     )
     if saved.finished:
@@ -208,6 +231,7 @@ class MultiTaskLinear(Estimator):
     epsilon: float
     delta: float
     allocation: Allocation
+    engine: str | Engine
     noise_seed: int | None
     coef_: NDArray[np.float64]
     task_ids_: NDArray[Any]
@@ -228,15 +252,20 @@ class MultiTaskLinear(Estimator):
         self._check_parameters()
         target, what = self._target(data), type(self).__name__
         cost = None if budget is None else self._cost(target)
+        engine = find_engine(self.engine)
         with (
-            open_checkpoint(checkpoint, self, _seen(data)) as saved,
+            open_checkpoint(checkpoint, self, engine, _seen(data)) as saved,
             open_curator(target, self.noise_seed, saved, budget, what, cost) as curator,
         ):
             if saved is not None and saved.finished:
                 saved.restore(curator.ledger)
                 self.coef_ = array_from_bytes(saved.values)
             else:
-                self.coef_ = self._train(data, curator)
+                session = engine.load(data.rows())
+                if math.isinf(target.epsilon):
+                    self.coef_ = self._train_exactly(data, session)
+                else:
+                    self.coef_ = self._train(data, session, curator)
                 if saved is not None:
                     saved.finish(array_to_bytes(self.coef_), curator.ledger)
         self.task_ids_ = data.task_ids
@@ -248,8 +277,12 @@ class MultiTaskLinear(Estimator):
         """Refuse parameters that are out of range or contradict each other."""
 
     @abstractmethod
-    def _train(self, data: TaskData, curator: Curator) -> NDArray[np.float64]:
-        """The models of all tasks, [tasks, d]."""
+    def _train(self, data: TaskData, session: Session, curator: Curator) -> NDArray[np.float64]:
+        """The models of all tasks, from releases alone, [tasks, d]."""
+
+    @abstractmethod
+    def _train_exactly(self, data: TaskData, session: Session) -> NDArray[np.float64]:
+        """The models of all tasks without privacy, [tasks, d]."""
 
     def _cost(self, target: PrivacyTarget) -> Sequence[Record] | None:
         """What a training reserves of a budget; None for Gaussian releases up to the target."""
@@ -330,6 +363,18 @@ class MultiTaskLinear(Estimator):
     def _check_fitted(self) -> None:
         if not hasattr(self, "coef_"):
             raise NotFittedError(f"this {type(self).__name__} is not trained yet: call fit first")
+
+
+def release_weights(
+    allocation: Allocation, data: TaskData, session: Session, curator: Curator
+) -> NDArray[np.float64] | None:
+    """Release task sizes, if the allocation needs them, and weigh the session's users by them."""
+    sizes = None
+    if allocation.counts is not None:
+        sizes = allocation.counts.estimate(session, curator)
+    key = curator.noise.sampling_key("allocation")
+    session.weigh(allocation.rule(session.tasks, sizes, key, lambda: data.graph))
+    return sizes
 
 
 def _seen(data: TaskData) -> list[Any]:

@@ -12,6 +12,7 @@ from apportion.allocation import AdaptiveWeights, Allocation
 from apportion.checks import whole
 from apportion.data import TaskData
 from apportion.data.tasks import read_matrix
+from apportion.engine import Engine
 from apportion.errors import DataError, NotFittedError
 from apportion.privacy import NoiseSource, clip_rows
 from apportion.privacy.bounds import check_bound
@@ -35,7 +36,7 @@ class MultiTaskClassifier(Estimator):
         feature_bound: public; longer feature vectors are scaled down to this norm.
         intercept: whether each class gets a constant term.
         seed: for choosing negatives; None draws a secret one. A user's depend on its own id and rows.
-        loss, gradient_bound, clip, alpha, radius, steps, learning_rate, allocation, noise_seed: as in
+        loss, gradient_bound, clip, alpha, radius, steps, learning_rate, allocation, engine, noise_seed: as in
             ``MultiTaskDescent``. ``radius`` is 10 / feature_bound by default.
 
     Attributes:
@@ -69,6 +70,7 @@ class MultiTaskClassifier(Estimator):
         steps: int | None = None,
         learning_rate: float | None = None,
         allocation: Allocation = AdaptiveWeights.for_convex(),  # noqa: B008 (immutable)
+        engine: str | Engine = "auto",
         seed: int | None = None,
         noise_seed: int | None = None,
     ) -> None:
@@ -85,6 +87,7 @@ class MultiTaskClassifier(Estimator):
         self.steps = steps
         self.learning_rate = learning_rate
         self.allocation = allocation
+        self.engine = engine
         self.seed = seed
         self.noise_seed = noise_seed
 
@@ -112,6 +115,7 @@ class MultiTaskClassifier(Estimator):
             steps=self.steps,
             learning_rate=self.learning_rate,
             allocation=self.allocation,
+            engine=self.engine,
             noise_seed=self.noise_seed,
         ).fit(self._against_rest(data, negatives, bound), budget)
         self.classes_ = data.task_ids

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -11,24 +12,22 @@ from apportion.accounts.costs import gaussian_cost, sampled_cost
 from apportion.allocation import AdaptiveWeights, Allocation
 from apportion.checks import number, whole, word
 from apportion.data import TaskData
-from apportion.engine import CpuEngine, Engine, TaskRows, UserRows
+from apportion.engine import Engine, Session, queries
+from apportion.engine.feed import exact, released
 from apportion.errors import ParameterError
 from apportion.privacy import (
     Curator,
+    Declared,
     Ledger,
+    OpenRelease,
     Part,
     PrivacyTarget,
     Record,
     UserBound,
-    UserWeights,
-    clip_rows,
-    clip_values,
-    unpack,
 )
-from apportion.privacy.bounds import MARGIN, check_bound, row_norms
-from apportion.privacy.release import OpenRelease
-from apportion.tasks.base import MultiTaskLinear
-from apportion.tasks.exact import minimise_rough, minimise_smooth
+from apportion.privacy.bounds import check_bound
+from apportion.tasks.base import MultiTaskLinear, release_weights
+from apportion.tasks.exact import largest_eigenvalues, minimize_rough, minimize_smooth
 from apportion.tasks.losses import Loss, find_loss
 from apportion.tasks.penalty import Penalty
 from apportion.tasks.schedules import Adaptive, Decaying, Schedule, Theory
@@ -46,7 +45,7 @@ class MultiTaskDescent(MultiTaskLinear):
     noise and moves. The number of steps, and so the cost, is fixed before the first one.
 
     With ``epsilon=math.inf`` there is no noise, no clipping and no ball, every weight is one, and the
-    exact minimiser is approached by accelerated descent (for smooth losses).
+    exact minimizer is approached by accelerated descent (for smooth losses).
 
     Args:
         epsilon, delta: the privacy budget; ``math.inf`` for no privacy.
@@ -73,6 +72,7 @@ class MultiTaskDescent(MultiTaskLinear):
             sampling, accounted by dp-accounting, an extra).
         users: the number of users as a public (rounded) figure, for ``"theory"``.
         allocation: how users split their budget among tasks.
+        engine: ``"auto"``, ``"cpu"``, ``"reference"`` or an engine: where sums are computed.
         noise_seed: fixes the noise, for tests and studies; the model is then NOT PRIVATE.
 
     Attributes:
@@ -107,6 +107,7 @@ class MultiTaskDescent(MultiTaskLinear):
         sampling_rate: float = 1.0,
         users: int | None = None,
         allocation: Allocation = AdaptiveWeights.for_convex(),  # noqa: B008 (immutable)
+        engine: str | Engine = "auto",
         noise_seed: int | None = None,
     ) -> None:
         self.epsilon = epsilon
@@ -126,13 +127,48 @@ class MultiTaskDescent(MultiTaskLinear):
         self.sampling_rate = sampling_rate
         self.users = users
         self.allocation = allocation
+        self.engine = engine
         self.noise_seed = noise_seed
 
-    def _train(self, data: TaskData, curator: Curator) -> Array:
-        weights, sizes = self.allocation.allocate(data.graph, curator)
-        if weights.bounded:
-            return self._descend_privately(data, curator, weights, sizes)
-        return self._descend_exactly(data, curator, weights)
+    def _train(self, data: TaskData, session: Session, curator: Curator) -> Array:
+        session.bound_features(float(self.feature_bound), whole=False)
+        sizes = release_weights(self.allocation, data, session, curator)
+        steps, schedule = self._steps(data, curator, sizes)
+        shape = (data.tasks, data.dimension)
+        declared = declare_gradients(
+            self.clip, self._gradient_bound, data.dimension, steps, float(self.sampling_rate)
+        )
+        mu = curator.affordable_mu(steps, float(self.sampling_rate))
+        release = declared.open(curator, data.tasks, mu)
+        query = queries.Gradients(
+            np.zeros(shape), find_loss(self.loss), self._gradient_bound, float(self.label_bound),
+            self.clip,
+        )  # fmt: skip
+        return descend(
+            session,
+            query,
+            release,
+            schedule,
+            Penalty.ridge_only(float(self.alpha), data.tasks),
+            radius=self._radius,
+            momentum=float(self.momentum),
+            average=float(self.average),
+        )
+
+    def _train_exactly(self, data: TaskData, session: Session) -> Array:
+        """Without privacy: until nothing moves, or as many steps as asked for."""
+        alpha, loss = float(self.alpha), find_loss(self.loss)
+        start = np.zeros((data.tasks, data.dimension))
+        most = self.steps if isinstance(self.steps, int) else None
+
+        def gradient(coef: Array) -> Array:
+            [sums] = exact(session, queries.Gradients(coef, loss, math.inf, math.inf))
+            return np.asarray(sums + alpha * coef)
+
+        if math.isinf(loss.smoothness):
+            return minimize_rough(gradient, start, self._radius, steps=most or 2000)
+        curvature = loss.smoothness * largest_eigenvalues(session) + alpha
+        return minimize_smooth(gradient, start, curvature, steps=most or 50_000)
 
     def _cost(self, target: PrivacyTarget) -> Sequence[Record] | None:
         # Sampled steps have a privacy curve of their own: they are reserved as they will be.
@@ -151,42 +187,7 @@ class MultiTaskDescent(MultiTaskLinear):
         ledger.append(*counts)
         return [*counts, sampled_cost(ledger.affordable_mu(steps, rate), steps, rate)]
 
-    def _descend_privately(
-        self, data: TaskData, curator: Curator, weights: UserWeights, sizes: Array | None
-    ) -> Array:
-        bound = self._gradient_bound
-        sums = self._sums(data, weights, bound)
-        steps, schedule = self._plan(data, curator, sizes)
-        rate = float(self.sampling_rate)
-        mu = curator.affordable_mu(steps, rate)
-        shape = (data.tasks, data.dimension)
-        release = open_gradients(
-            curator, "gradients", weights, shape, self.clip, bound, mu, steps, rate
-        )
-        return descend(
-            sums,
-            release,
-            np.zeros(shape),
-            schedule,
-            Penalty.ridge_only(float(self.alpha), data.tasks),
-            radius=self._radius,
-            momentum=float(self.momentum),
-            average=float(self.average),
-        )
-
-    def _sums(self, data: TaskData, weights: UserWeights, bound: float) -> "Gradients":
-        features, labels = data.features, data.labels
-        if weights.bounded:
-            features = clip_rows(features, self.feature_bound)
-            labels = clip_values(labels, self.label_bound)
-        pair = data.pair_of_row
-        examples = (features, data.feature_row, labels, weights.per_row(pair))
-        by_user = weights.bounded and self.clip == "user"
-        order: Any = UserRows if by_user else TaskRows
-        rows = order.sort(*examples, weights.user[pair], weights.task[pair], data.tasks)
-        return Gradients(rows, len(data.user_key), find_loss(self.loss), bound, CpuEngine())
-
-    def _plan(self, data: TaskData, curator: Curator, sizes: Array | None) -> tuple[int, Schedule]:
+    def _steps(self, data: TaskData, curator: Curator, sizes: Array | None) -> tuple[int, Schedule]:
         """The number of steps and their sizes, from public and released values."""
         theory = self._theory(data, curator, sizes)
         if theory is not None and self.steps == "theory":
@@ -223,23 +224,6 @@ class MultiTaskDescent(MultiTaskLinear):
             diameter=2 * self._radius,
             alpha=float(self.alpha),
         )
-
-    def _descend_exactly(self, data: TaskData, curator: Curator, weights: UserWeights) -> Array:
-        """Without privacy: until nothing moves, or as many steps as asked for."""
-        sums = self._sums(data, weights, math.inf)
-        part = Part("gradients", "sums of gradients", weights.bound(1.0, ""), data.dimension)
-        curator.open("gradients", [part], data.tasks, math.inf)
-        alpha, smoothness = float(self.alpha), find_loss(self.loss).smoothness
-        start = np.zeros((data.tasks, data.dimension))
-        most = self.steps if isinstance(self.steps, int) else None
-
-        def gradient(coef: Array) -> Array:
-            return sums(coef) + alpha * coef
-
-        if math.isinf(smoothness):
-            return minimise_rough(gradient, start, self._radius, steps=most or 2000)
-        curvature = smoothness * sums.largest_eigenvalues() + alpha
-        return minimise_smooth(gradient, start, curvature, steps=most or 50_000)
 
     def _public_parameters(self) -> dict[str, Any]:
         used = {"gradient_bound": self._gradient_bound, "radius": self._radius}
@@ -281,18 +265,10 @@ class MultiTaskDescent(MultiTaskLinear):
         _ = self._gradient_bound, self._radius
 
 
-def open_gradients(
-    curator: Curator,
-    name: str,
-    weights: UserWeights,
-    shape: tuple[int, int],
-    clip: str,
-    bound: float,
-    mu: float,
-    steps: int,
-    sampling_rate: float = 1.0,
-) -> OpenRelease:
-    """Record all steps of gradients [tasks, d] at once, at a cost of ``mu`` in all.
+def declare_gradients(
+    clip: str, bound: float, dimension: int, steps: int, sampling_rate: float = 1.0
+) -> Declared:
+    """All steps of gradients, [tasks, d] each.
 
     Sensitivity of a step: with clip="row" a user's part in task i is w_ij times a (mean of) vectors
     of norm <= bound, and sum_i w_ij^2 <= 1; with clip="user" its whole part is scaled to norm <= bound.
@@ -300,17 +276,18 @@ def open_gradients(
     every task.
     """
     if clip == "row":
-        per_user = weights.bound(bound, "|gradient of a row| <= gradient_bound")
+        because = "|gradient of a row| <= gradient_bound; a user's squared weights sum to <= 1"
     else:
-        per_user = UserBound(bound, "a user's gradient over all tasks is scaled to gradient_bound")
-    part = Part("gradients", "weighted sums of clipped gradients", per_user, shape[1])
-    return curator.open(name, [part], shape[0], mu, steps=steps, sampling_rate=sampling_rate)
+        because = "a user's gradient over all tasks is scaled to gradient_bound"
+    what = "weighted sums of clipped gradients"
+    part = Part("gradients", what, UserBound(bound, because), dimension)
+    return Declared("gradients", (part,), 1.0, steps=steps, sampling_rate=sampling_rate)
 
 
 def descend(
-    sums: "Gradients",
+    session: Session,
+    query: queries.Gradients,
     release: OpenRelease,
-    start: Array,
     schedule: Schedule,
     penalty: Penalty,
     *,
@@ -318,14 +295,16 @@ def descend(
     momentum: float = 0.0,
     average: float = 0.5,
 ) -> Array:
-    """Take all steps that were recorded, from ``start`` on; the models of all tasks, [tasks, d]."""
+    """Take all steps that were recorded, from ``query.coef`` on; the models of all tasks, [tasks, d]."""
     steps, rate = release.records[0].steps, release.records[0].sampling_rate
-    coef, velocity, mean = start, np.zeros_like(start), np.zeros_like(start)
+    coef = query.coef
+    velocity, mean = np.zeros_like(coef), np.zeros_like(coef)
     kept = max(1, round(average * steps))
     for step in range(steps):
         if step:
             release.next_step()
-        (noisy,) = release.feed(0, sums(coef, release.sample(sums.users), release.grids[0]))
+        sample = queries.Sample(release.sample_key, rate) if rate < 1 else None
+        [noisy] = released(session, replace(query, coef=coef, sample=sample), release)
         with np.errstate(all="ignore"):  # settings may lead beyond all numbers; then begin anew
             gradient = noisy / rate + penalty.gradient(coef)
             move = -schedule.rates(step + 1, gradient) * gradient
@@ -335,51 +314,6 @@ def descend(
         if step >= steps - kept:
             mean += coef / kept
     return mean
-
-
-class Gradients:
-    """Raw gradient sums of clipped examples, for a release to add noise to.
-
-    Args:
-        rows: the examples; ``UserRows`` to clip a user's whole gradient, ``TaskRows`` to clip each
-            example's.
-        users: the number of users.
-        loss: of an example.
-        bound: what gradients are clipped to; infinity if no privacy is asked for.
-        engine: where to sum.
-    """
-
-    def __init__(
-        self, rows: TaskRows | UserRows, users: int, loss: Loss, bound: float, engine: Engine
-    ) -> None:
-        self.users = users
-        self._rows = rows
-        self._engine = engine
-        self._norms = row_norms(rows.features)
-        self._derivative = loss.compiled
-        self._bound = bound * (1 - MARGIN)
-
-    def __call__(
-        self, coef: Array, sample: NDArray[np.bool_] | None = None, grid: float = 0.0
-    ) -> Array:
-        """The sums at these models [tasks, d], over all users or over a sample of them [users].
-
-        Of multiples of a grid, if they are to be released.
-        """
-        rows = self._rows if sample is None else self._rows.of_users(sample)
-        if isinstance(rows, UserRows):
-            return self._engine.user_clipped_gradient(
-                rows, self._norms, coef, self._derivative, self._bound, grid
-            )
-        return self._engine.row_clipped_gradient(
-            rows, self._norms, coef, self._derivative, self._bound, grid
-        )
-
-    def largest_eigenvalues(self) -> Array:
-        """Of each task's sum of x x', [tasks]; only where no privacy is asked for."""
-        assert isinstance(self._rows, TaskRows)
-        second, _ = self._engine.statistics(self._rows, 0, self._rows.tasks)
-        return np.asarray(np.linalg.eigvalsh(unpack(second, self._rows.dimension))[:, -1])
 
 
 def _project(coef: Array, radius: float) -> Array:

@@ -1,17 +1,20 @@
-"""Minimising without noise, all tasks at once: the baseline without privacy."""
+"""Minimizing without noise, all tasks at once: the baseline without privacy."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.engine import Session, queries
+from apportion.privacy import unpack
 from apportion.tasks.schedules import Adaptive
 
 Array = NDArray[np.float64]
 Gradient = Callable[[Array], Array]
 
 
-def minimise_smooth(gradient: Gradient, start: Array, curvature: Array, steps: int) -> Array:
+def minimize_smooth(gradient: Gradient, start: Array, curvature: Array, steps: int) -> Array:
     """Accelerated descent until nothing moves by more than 1e-10, [tasks, d].
 
     ``curvature`` is the largest second derivative of each task's objective, [tasks].
@@ -34,7 +37,7 @@ def minimise_smooth(gradient: Gradient, start: Array, curvature: Array, steps: i
     return coef
 
 
-def minimise_rough(gradient: Gradient, start: Array, reach: float, steps: int) -> Array:
+def minimize_rough(gradient: Gradient, start: Array, reach: float, steps: int) -> Array:
     """Subgradient descent for losses with kinks: the mean of the second half of the steps, [tasks, d]."""
     schedule = Adaptive(reach)
     coef, mean, kept = start, np.zeros_like(start), steps - steps // 2
@@ -44,3 +47,12 @@ def minimise_rough(gradient: Gradient, start: Array, reach: float, steps: int) -
         if step >= steps - kept:
             mean += coef / kept
     return mean
+
+
+def largest_eigenvalues(session: Session) -> Array:
+    """Of each task's sum of x x', [tasks]."""
+    everything = queries.Statistics(queries.RightHandSides(math.inf, math.inf))
+    found = []
+    for _, (packed, right) in session.exact_sums(everything):
+        found.append(np.linalg.eigvalsh(unpack(packed, right.shape[1]))[:, -1])
+    return np.concatenate(found)

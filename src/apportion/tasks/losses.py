@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from numba import cfunc, types
 from numba.core.errors import NumbaError
+from numpy.typing import NDArray
 
 from apportion.checks import number
 from apportion.errors import ParameterError
 
+Array = NDArray[np.float64]
 Scalar = Callable[[float, float], float]
 _SIGNATURE = types.float64(types.float64, types.float64)
 
@@ -66,6 +69,19 @@ class Loss:
                 f"the derivative of the loss {self.name!r} cannot be compiled ({reason}); "
                 "use plain arithmetic and math functions on two floats"
             ) from error
+
+    def slopes(self, margin: Array, label: Array) -> Array:
+        """The derivative, row by row, [rows]; NaN where it is undefined.
+
+        A function of one row's margin and label: rows of different users cannot meet in it.
+        """
+        return np.array([self._slope(z, y) for z, y in zip(margin.tolist(), label.tolist(), strict=True)])
+
+    def _slope(self, margin: float, label: float) -> float:
+        try:
+            return float(self.derivative(margin, label))
+        except (ArithmeticError, ValueError):
+            return math.nan
 
     def __repr__(self) -> str:
         return f"Loss({self.name!r})"

@@ -1,52 +1,27 @@
 """Ridge regression per task from noisy sufficient statistics (Algorithm 1)."""
 
 import math
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
-from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numba import get_num_threads
 from numpy.typing import NDArray
 
 from apportion.allocation import AdaptiveWeights, Allocation
 from apportion.checks import LEAST_SHARE, number, word
 from apportion.data import TaskData
-from apportion.engine import CpuEngine, Engine, TaskRows
-from apportion.engine.definite import solve_positive
-from apportion.engine.spectral import solve_filtered
-from apportion.engine.threads import one_thread_each
-from apportion.privacy import (
-    Curator,
-    Part,
-    UserWeights,
-    clip_values,
-    pack,
-    packed_width,
-    short_rows,
-)
+from apportion.engine import Engine, Session, queries
+from apportion.engine.feed import released
+from apportion.privacy import Curator, Declared, Part, UserBound, unpack
 from apportion.privacy.bounds import check_bound
-from apportion.privacy.noise import TILE
-from apportion.privacy.release import OpenRelease
-from apportion.tasks.base import MultiTaskLinear
+from apportion.tasks.base import MultiTaskLinear, release_weights
 from apportion.tasks.penalty import Penalty
-from apportion.tasks.shared import (
-    moment_bound,
-    open_moments,
-    release_second_moment,
-    release_weight_sums,
-    solve_moments,
-)
+from apportion.tasks.shared import positive_part, shrink
 from apportion.tasks.shrunk import Released, Shrinkage
+from apportion.tasks.statistics import solve_exact, solve_released
 
 Array = NDArray[np.float64]
 
-# Statistics are summed, released and solved this many bytes at a time, so that memory stays small with any
-# number of tasks: by all threads together, or by each for itself.
-_BLOCK_BYTES = 64 * 2**20
-_OWN_BYTES = 16 * 2**20
+_BUDGET = "a user's squared weights sum to <= 1"
 # What the second moment and the sums of weights each cost, of the budget that is left for training.
 _SHARED_SHARE = 0.05
 # The part of ``gram_share`` that a pilot spends on A, to learn how much of the rest A is worth.
@@ -89,6 +64,7 @@ class MultiTaskRidge(MultiTaskLinear):
         gram_share: the portion of the training budget (of mu^2) spent on A, b gets the rest; with
             ``"shrunk"`` the most that A may get. Plays no part in ``"shared"``.
         allocation: how users split their budget among tasks.
+        engine: ``"auto"``, ``"cpu"``, ``"reference"`` or an engine: where sums are computed.
         noise_seed: fixes the noise, for tests and studies; the model is then NOT PRIVATE.
 
     Attributes:
@@ -117,6 +93,7 @@ class MultiTaskRidge(MultiTaskLinear):
         noise_ridge: float = 1.0,
         gram_share: float = 0.4,
         allocation: Allocation = AdaptiveWeights.for_strongly_convex(),  # noqa: B008 (immutable)
+        engine: str | Engine = "auto",
         noise_seed: int | None = None,
     ) -> None:
         self.epsilon = epsilon
@@ -128,101 +105,113 @@ class MultiTaskRidge(MultiTaskLinear):
         self.noise_ridge = noise_ridge
         self.gram_share = gram_share
         self.allocation = allocation
+        self.engine = engine
         self.noise_seed = noise_seed
 
-    def _train(self, data: TaskData, curator: Curator) -> NDArray[np.float64]:
-        weights, _ = self.allocation.allocate(data.graph, curator)
-        features: Any = data.features
-        labels, unit = data.labels, 1.0
-        if weights.bounded:
-            features, unit = short_rows(features, self.feature_bound)
-            labels = clip_values(labels, self.label_bound)
-        pair = data.pair_of_row
-        examples = (features, data.feature_row, labels, weights.per_row(pair))
-        rows = TaskRows.sort(*examples, weights.user[pair], weights.task[pair], data.tasks)
-        rows = replace(rows, unit=unit)
-        if not weights.bounded or self.statistics == "per-task":
-            return self._solve_each(curator, weights, rows)
-        moment, mass, mass_noise = self._release_common(curator, weights, rows, data)
+    def _train(self, data: TaskData, session: Session, curator: Curator) -> Array:
+        session.bound_features(float(self.feature_bound))
+        release_weights(self.allocation, data, session, curator)
+        if self.statistics == "per-task":
+            release = self._declared("statistics", data.dimension).open(
+                curator, data.tasks, curator.ledger.affordable_mu()
+            )
+            penalty = Penalty.ridge_only(float(self.alpha), data.tasks)
+            query = queries.Statistics(self._right)
+            return solve_released(session, query, release, penalty, float(self.noise_ridge))
+        moment, mass, mass_noise = self._release_common(session, curator, data)
         if self.statistics == "shared":
-            return self._solve_shared(curator, weights, rows, moment, mass)
-        return self._solve_shrunk(curator, weights, rows, moment, mass, mass_noise)
+            return self._solve_shared(session, curator, data, moment, mass)
+        return self._solve_shrunk(session, curator, data, moment, mass, mass_noise)
 
-    def _solve_each(
-        self, curator: Curator, weights: UserWeights, rows: TaskRows
-    ) -> NDArray[np.float64]:
-        release = open_statistics(
-            curator,
-            "statistics",
-            weights,
-            rows,
-            float(self.feature_bound),
-            float(self.label_bound),
-            curator.ledger.affordable_mu(),
-            float(self.gram_share),
-        )
-        penalty = Penalty.ridge_only(float(self.alpha), rows.tasks)
-        return solve_statistics(rows, release, penalty, float(self.noise_ridge), CpuEngine())
+    def _train_exactly(self, data: TaskData, session: Session) -> Array:
+        return solve_exact(session, Penalty.ridge_only(float(self.alpha), data.tasks))
+
+    @property
+    def _right(self) -> queries.RightHandSides:
+        return queries.RightHandSides(float(self.label_bound), float(self.feature_bound), "row")
+
+    def _declared(self, name: str, dimension: int, share: float | None = None) -> Declared:
+        """A and b of clipped rows together.
+
+        Sensitivity: a user's part in A_i is w_ij x x' of Frobenius norm w_ij |x|^2 <= w_ij G^2 (a
+        mean of such matrices if the user has several rows), in b_i it is w_ij y x of norm <= w_ij L G;
+        squared and summed over tasks with sum_i w_ij^2 <= 1 this gives G^4 and (L G)^2.
+        """
+        G = check_bound("feature_bound", self.feature_bound)
+        gram = UserBound(G * G, f"|x x'| <= feature_bound^2; {_BUDGET}")
+        A = Part("A", "weighted sums of x x'", gram, dimension, symmetric=True)
+        of_gram = float(self.gram_share) if share is None else share
+        return Declared(name, (A, self._part_b(dimension)), 1.0, (of_gram, 1 - of_gram))
+
+    def _part_b(self, dimension: int) -> Part:
+        G = check_bound("feature_bound", self.feature_bound)
+        L = check_bound("label_bound", self.label_bound)
+        bound = UserBound(G * L, f"|y x| <= label_bound * feature_bound; {_BUDGET}")
+        return Part("b", "weighted sums of y x", bound, dimension)
 
     def _release_common(
-        self, curator: Curator, weights: UserWeights, rows: TaskRows, data: TaskData
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-        """The users' second moment, the sums of the tasks' weights, and the noise of those."""
-        part = curator.ledger.affordable_mu() * math.sqrt(_SHARED_SHARE)
-        pair = data.pair_of_row
-        # Rows of one user in one task share the pair's squared weight, as they share its weight.
-        squared = weights.per_row(pair) * weights.values[pair]
-        everybody = TaskRows.sort(
-            rows.features, data.feature_row, squared, squared, weights.user[pair], 0 * pair, 1
+        self, session: Session, curator: Curator, data: TaskData
+    ) -> tuple[Array, Array, float]:
+        """The users' second moment, the sums of the tasks' weights, and the noise of those.
+
+        The second moment is the mean of users' x x', positive definite. Eigenvalues below the spectral
+        radius of the noise, noise * sqrt(2 d), are raised to it: a direction of which nothing is known must
+        not be divided by next to nothing.
+
+        Sensitivity: user j gives sum_i w_ij^2 x x' (a mean, if it has several rows in a task) to one matrix,
+        |.|_F <= G^2 sum_i w_ij^2 <= G^2, and sum_i w_ij^2 <= 1 to one number. Its weights are in turn
+        sum_i w_ij^2 <= 1.
+        """
+        G, d = check_bound("feature_bound", self.feature_bound), data.dimension
+        mu = curator.ledger.affordable_mu() * math.sqrt(_SHARED_SHARE)
+        matrix = UserBound(G * G, f"|x x'| <= feature_bound^2; {_BUDGET}")
+        parts = (
+            Part("matrix", "sum of x x', by squared weights", matrix, d, symmetric=True),
+            Part("mass", "sum of squared weights", UserBound(1.0, _BUDGET)),
         )
-        everybody = replace(everybody, unit=rows.unit)
-        G = float(self.feature_bound)
-        second_moment = release_second_moment(curator, everybody, G, part, CpuEngine())
-        sums = release_weight_sums(weights, rows.tasks, curator, part)
-        return second_moment, np.maximum(sums, 1 / part), 1 / part  # at least its noise
+        declared = Declared("second moment", parts, _SHARED_SHARE, (0.8, 0.2), tasks=1)
+        release = declared.open(curator, data.tasks, mu)
+        total, squares = released(session, queries.SecondMoment(), release)
+        radius = release.records[0].noise_scale * math.sqrt(2 * d)
+        moment = positive_part(unpack(total, d)[0], radius) / max(float(squares[0, 0]), 1.0)
+        each = UserBound(1.0, f"each pair adds its weight; {_BUDGET}")
+        declared = Declared("weights", (Part("weights", "sums of weights", each),), _SHARED_SHARE)
+        release = declared.open(curator, data.tasks, mu)
+        [sums] = released(session, queries.WeightSums(), release)
+        return moment, np.maximum(sums[:, 0], 1 / mu), 1 / mu  # at least its noise
 
     def _solve_shared(
-        self,
-        curator: Curator,
-        weights: UserWeights,
-        rows: TaskRows,
-        second_moment: NDArray[np.float64],
-        mass: NDArray[np.float64],
-    ) -> NDArray[np.float64]:
-        release = open_moments(
-            curator, "moments", weights, rows, float(self.feature_bound), float(self.label_bound),
-            curator.ledger.affordable_mu(),
-        )  # fmt: skip
-        ridge = np.full(rows.tasks, float(self.alpha))
-        return solve_moments(rows, release, mass, second_moment, ridge, CpuEngine())
+        self, session: Session, curator: Curator, data: TaskData, moment: Array, mass: Array
+    ) -> Array:
+        declared = Declared("moments", (self._part_b(data.dimension),), 1.0)
+        release = declared.open(curator, data.tasks, curator.ledger.affordable_mu())
+        [b] = released(session, self._right, release)
+        ridge = np.full(data.tasks, float(self.alpha))
+        return shrink(b, release.records[0].noise_scale, mass, moment, ridge)
 
     def _solve_shrunk(
         self,
+        session: Session,
         curator: Curator,
-        weights: UserWeights,
-        rows: TaskRows,
-        second_moment: NDArray[np.float64],
-        mass: NDArray[np.float64],
+        data: TaskData,
+        second_moment: Array,
+        mass: Array,
         mass_noise: float,
-    ) -> NDArray[np.float64]:
+    ) -> Array:
         """Two releases of A and b, the second split as the first one advises, and one solution.
 
-        Sensitivity: that of ``open_statistics``, each time. What the two cost together is known
-        beforehand; only how the second is split between A and b follows from what was released before.
+        What the two cost together is known beforehand; only how the second is split between A and b follows
+        from what was released before.
         """
         G, L, most = float(self.feature_bound), float(self.label_bound), float(self.gram_share)
         # In units in which both bounds are one; a penalty beyond this one leaves nothing in any case.
         alpha = min(float(self.alpha) / G**2, 1e100)
 
         def release(name: str, mu: float, share: float) -> Released:
-            opened = open_statistics(curator, name, weights, rows, G, L, mu, share)
-            gram = np.empty((rows.tasks, packed_width(rows.dimension)))
-            moment = np.empty((rows.tasks, rows.dimension))
-
-            def keep(tasks: slice, A: Array, b: Array) -> None:
-                gram[tasks], moment[tasks] = A / G**2, b / (G * L)
-
-            feed_statistics(rows, opened, CpuEngine(), keep)
+            opened = self._declared(name, data.dimension, share).open(curator, data.tasks, mu)
+            gram, moment = released(session, queries.Statistics(self._right), opened)
+            gram /= G**2
+            moment /= G * L
             of_gram, of_moment = (each.noise_scale / each.sensitivity for each in opened.records)
             return Released(
                 gram, moment, mass, second_moment / G**2, of_gram, of_moment, mass_noise
@@ -242,99 +231,3 @@ class MultiTaskRidge(MultiTaskLinear):
         word("statistics", self.statistics, ("shrunk", "per-task", "shared"))
         for name in ("alpha", "noise_ridge"):
             number(name, getattr(self, name), at_least=0, at_most=1e100)
-
-
-def open_statistics(
-    curator: Curator,
-    name: str,
-    weights: UserWeights,
-    rows: TaskRows,
-    feature_bound: float,
-    label_bound: float,
-    mu: float,
-    gram_share: float,
-    clip: Literal["row", "user"] = "row",
-) -> OpenRelease:
-    """Record the joint release of A and b of clipped rows, at a cost of ``mu``.
-
-    Sensitivity: a user's part in A_i is w_ij x x' of Frobenius norm w_ij |x|^2 <= w_ij G^2 (a
-    mean of such matrices if the user has several rows), in b_i it is w_ij y x (``moment_bound``) of norm
-    <= w_ij L G; squared and summed over tasks with sum_i w_ij^2 <= 1 this gives G^4 and (L G)^2.
-    """
-    G = check_bound("feature_bound", feature_bound)
-    gram = weights.bound(G * G, "|x x'| <= feature_bound^2")
-    moment = moment_bound(weights, G, label_bound, clip)
-    parts = [
-        Part("A", "weighted sums of x x'", gram, width=rows.dimension, symmetric=True),
-        Part("b", "weighted sums of y x", moment, width=rows.dimension),
-    ]
-    return curator.open(name, parts, rows.tasks, mu, (gram_share, 1 - gram_share))
-
-
-def feed_statistics(
-    rows: TaskRows,
-    release: OpenRelease,
-    engine: Engine,
-    use: Callable[[slice, NDArray[np.float64], NDArray[np.float64]], None],
-) -> None:
-    """Sum and release A (packed) and b, some tasks at a time, and hand them on, from any thread."""
-    of_A, of_b = release.grids
-    grids = (of_A, of_b) if of_A else None
-    rows = engine.prepare(rows)
-
-    def feed(first: int, block: int) -> None:
-        stop = min(first + block, rows.tasks)
-        A, b = release.feed(first, *engine.statistics(rows, first, stop, grids))
-        use(slice(first, stop), A, b)
-
-    block = _tasks_in(_OWN_BYTES, rows.dimension)
-    if block >= TILE and _can_be_shared_out(rows, block) and not release.in_one_thread:
-        # Each thread sums, draws and solves for itself: nobody waits, and all stays in its cache.
-        one_thread_each(lambda first: feed(first, block), range(0, rows.tasks, block))
-    else:
-        block = _tasks_in(_BLOCK_BYTES, rows.dimension)
-        # A tile is drawn by one thread, so a single one needs no others.
-        with ThreadPoolExecutor(get_num_threads()) if rows.tasks > TILE else nullcontext() as pool:
-            release.run = map if pool is None else pool.map
-            try:
-                for first in range(0, rows.tasks, block):
-                    feed(first, block)
-            finally:
-                release.run = map
-    assert release.complete
-
-
-def _tasks_in(size: int, dimension: int) -> int:
-    """Tasks whose sums, raw and noisy, take so many bytes: whole tiles, if there are any."""
-    tasks = max(1, size // (8 * dimension * (dimension + 1)))
-    return tasks - tasks % TILE if tasks > TILE else tasks  # a tile's noise is drawn at once
-
-
-def _can_be_shared_out(rows: TaskRows, block: int) -> bool:
-    """Whether so many tasks at a time keep all threads busy to the end."""
-    edges = rows.start[np.minimum(np.arange(0, rows.tasks + block, block), rows.tasks)]
-    threads = get_num_threads()
-    largest = int(np.diff(edges).max(initial=0))
-    enough = threads > 1 and 4 * threads <= len(edges) - 1
-    return bool(enough and 4 * threads * largest <= int(rows.start[-1]))
-
-
-def solve_statistics(
-    rows: TaskRows, release: OpenRelease, penalty: Penalty, noise_ridge: float, engine: Engine
-) -> NDArray[np.float64]:
-    """Sum, release and solve block by block; the models of all tasks, [tasks, d]."""
-    d = rows.dimension
-    noise_radius = release.records[0].noise_scale * math.sqrt(2 * d)
-    shared = None if penalty.shared is None else pack(penalty.shared[None])[0]
-    coef = np.empty((rows.tasks, d))
-
-    def solve(tasks: slice, A: Array, b: Array) -> None:
-        alpha = penalty.ridge[tasks]
-        common = () if shared is None else (penalty.scale[tasks], shared)
-        if noise_radius == 0 and alpha.min() > 0:
-            coef[tasks] = solve_positive(A, b, alpha, *common)
-        else:
-            coef[tasks] = solve_filtered(A, b, alpha, noise_ridge * noise_radius, *common)
-
-    feed_statistics(rows, release, engine, solve)
-    return coef

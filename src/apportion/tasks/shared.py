@@ -1,113 +1,15 @@
 """One second moment for all tasks: nearly the whole budget is left for the right-hand sides."""
 
-import math
-from typing import Literal
-
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.engine import Engine, TaskRows
-from apportion.privacy import Curator, OpenRelease, Part, UserBound, UserWeights, unpack
-from apportion.privacy.bounds import check_bound, truncate
-
 Array = NDArray[np.float64]
-
-
-def release_second_moment(
-    curator: Curator, rows: TaskRows, feature_bound: float, mu: float, engine: Engine
-) -> Array:
-    """The mean of users' x x', released at a cost of ``mu``, positive definite if there is noise, [d, d].
-
-    Eigenvalues below the spectral radius of the noise, noise * sqrt(2 d), are raised to it: a direction of
-    which nothing is known must not be divided by next to nothing.
-
-    All rows are in one task, and their weights are squares: user j gives sum_i w_ij^2 x x' (a mean, if
-    it has several rows in a task) to one matrix, and sum_i w_ij^2 to one number.
-
-    Sensitivity: |sum_i w_ij^2 x x'|_F <= G^2 sum_i w_ij^2 <= G^2; the number is at most 1.
-    """
-    G, d = check_bound("feature_bound", feature_bound), rows.dimension
-    budget = "a user's squared weights sum to <= 1"
-    matrix = UserBound(G * G, f"|x x'| <= feature_bound^2; {budget}")
-    parts = [
-        Part("matrix", "sum of x x', by squared weights", matrix, width=d, symmetric=True),
-        Part("mass", "sum of squared weights", UserBound(1.0, budget)),
-    ]
-    release = curator.open("second moment", parts, 1, mu, (0.8, 0.2))
-    of_matrix, of_mass = release.grids
-    total, _ = engine.statistics(rows, 0, 1, (of_matrix, 1.0))
-    squares: Array = np.bincount(rows.user, weights=rows.weight).astype(np.float64)
-    noisy, mass = release.feed(0, total, np.array([[truncate(squares, of_mass).sum()]]))
-    radius = release.records[0].noise_scale * math.sqrt(2 * d)
-    return positive_part(unpack(noisy, d)[0], radius) / max(float(mass[0, 0]), 1.0)
-
-
-def release_weight_sums(weights: UserWeights, tasks: int, curator: Curator, mu: float) -> Array:
-    """The sum of the users' weights of every task, at a cost of ``mu``, [tasks].
-
-    Sensitivity: sum_i w_ij^2 <= 1.
-    """
-    bound = weights.bound(1.0, "each pair adds its weight")
-    values = truncate(weights.values, bound.grid(mu))
-    sums = np.bincount(weights.task, weights=values, minlength=tasks).astype(np.float64)
-    return curator.counts("weights", sums, bound, mu, "sums of weights")
 
 
 def positive_part(matrix: Array, least: float = 0.0) -> Array:
     """The nearest matrix to a symmetric one that has no eigenvalue below ``least``, [d, d]."""
     values, basis = np.linalg.eigh(matrix)
     return np.asarray((basis * np.maximum(values, least)) @ basis.T)
-
-
-def open_moments(
-    curator: Curator,
-    name: str,
-    weights: UserWeights,
-    rows: TaskRows,
-    feature_bound: float,
-    label_bound: float,
-    mu: float,
-    clip: Literal["row", "user"] = "row",
-) -> OpenRelease:
-    """Record the release of b alone, b_i = sum_j w_ij y x of bounded rows, at a cost of ``mu``."""
-    moment = moment_bound(weights, feature_bound, label_bound, clip)
-    part = Part("b", "weighted sums of y x", moment, width=rows.dimension)
-    return curator.open(name, [part], rows.tasks, mu)
-
-
-def moment_bound(
-    weights: UserWeights, feature_bound: float, label_bound: float, clip: Literal["row", "user"]
-) -> UserBound:
-    """The bound on a user's part in b, L G.
-
-    Where rows are clipped, |w_ij y x| <= w_ij L G and sum_i w_ij^2 <= 1; where users are, the caller
-    has scaled the whole part, of all tasks, down to a norm of L G.
-    """
-    G, L = check_bound("feature_bound", feature_bound), check_bound("label_bound", label_bound)
-    if clip == "user" and weights.bounded:
-        return UserBound(G * L, "a user's part is scaled down to label_bound * feature_bound")
-    return weights.bound(G * L, "|y x| <= label_bound * feature_bound")
-
-
-def solve_moments(
-    rows: TaskRows,
-    release: OpenRelease,
-    mass: Array,
-    second_moment: Array,
-    ridge: Array,
-    engine: Engine,
-    guess: Array | None = None,
-    spread: Array | None = None,
-) -> Array:
-    """Sum and release b, and solve with A_i = mass_i * second_moment; the models, [tasks, d].
-
-    Everything but b is released or public already: ``mass`` [tasks], about the sum of the weights of
-    each task, ``second_moment`` [d, d], positive semi-definite, ``ridge`` [tasks], ``guess`` [tasks, d],
-    models from an earlier release, if there are any, and ``spread`` [tasks], see ``shrink``.
-    """
-    (b,) = release.feed(0, engine.moments(rows, release.grids[0]))
-    noise = release.records[0].noise_scale
-    return shrink(b, noise, mass, second_moment, ridge, guess, spread)
 
 
 def shrink(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from apportion.engine.threads import in_threads
+from apportion.threads import in_threads
 from apportion.privacy import unpack
 
 Array = NDArray[np.float64]

@@ -18,7 +18,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from apportion.engine.vectors import INDEX, VectorWriter
+from apportion.engine.cpu.vectors import INDEX, VectorWriter
 
 Array = NDArray[np.float64]
 Singles = NDArray[np.float32]

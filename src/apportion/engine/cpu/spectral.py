@@ -21,7 +21,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from apportion.engine.diagonal import (
+from apportion.engine.cpu.diagonal import (
     Integers,
     Numbers,
     diagonalise,
@@ -29,8 +29,8 @@ from apportion.engine.diagonal import (
     rotate_back,
     tridiagonalise,
 )
-from apportion.engine.gram import take_next
-from apportion.engine.lanes import (
+from apportion.engine.cpu.gram import take_next
+from apportion.engine.cpu.lanes import (
     LANES,
     fill,
     lanes_in,
@@ -43,7 +43,7 @@ from apportion.engine.lanes import (
     store,
     vectors,
 )
-from apportion.engine.threads import side_by_side, threads_for
+from apportion.threads import side_by_side, threads_for
 
 Array = NDArray[np.float64]
 

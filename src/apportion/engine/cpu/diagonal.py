@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from apportion.engine.lanes import (
+from apportion.engine.cpu.lanes import (
     largest,
     least,
     load,

@@ -8,10 +8,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from apportion.engine.gram import take_next
-from apportion.engine.lanes import LANES, fill, load, root, select, spread, store, vectors
-from apportion.engine.spectral import added_to, solve_filtered
-from apportion.engine.threads import side_by_side, threads_for
+from apportion.engine.cpu.gram import take_next
+from apportion.engine.cpu.lanes import LANES, fill, load, root, select, spread, store, vectors
+from apportion.engine.cpu.spectral import added_to, solve_filtered
+from apportion.threads import side_by_side, threads_for
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -7,7 +7,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from apportion.engine.threads import row_blocks, side_by_side
+from apportion.threads import row_blocks, side_by_side
 
 Integers = NDArray[np.integer[Any]]
 

@@ -87,3 +87,8 @@ def one_thread_each(function: Callable[[Any], object], arguments: Iterable[Any])
 def _controller() -> ThreadpoolController:
     # Finding the libraries takes milliseconds, so once is enough.
     return ThreadpoolController()
+
+
+def thread_count() -> int:
+    """How many threads work is shared out to."""
+    return int(get_num_threads())

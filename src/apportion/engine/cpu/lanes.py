@@ -19,7 +19,7 @@ from numba.extending import intrinsic, models, overload, register_model
 from numba.np.arrayobj import make_array
 from numpy.typing import NDArray
 
-from apportion.engine.gram import put_turned
+from apportion.engine.cpu.gram import put_turned
 
 Array = NDArray[np.float64]
 

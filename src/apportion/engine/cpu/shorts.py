@@ -18,8 +18,8 @@ from numba import njit, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from apportion.engine.gram import PANEL
-from apportion.engine.vectors import VectorWriter
+from apportion.engine.cpu.gram import PANEL
+from apportion.engine.cpu.vectors import VectorWriter
 
 LANES = 16
 

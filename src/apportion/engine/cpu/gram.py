@@ -28,7 +28,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from apportion.engine.vectors import INDEX, SHORT, VECTOR, VectorWriter
+from apportion.engine.cpu.vectors import INDEX, SHORT, VECTOR, VectorWriter
 
 Floats = NDArray[Any]
 

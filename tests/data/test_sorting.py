@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apportion.engine import TaskRows, UserRows, threads
-from apportion.engine.sorting import (
+from apportion.data.sorting import (
     Integers,
     ascends,
     counting_sort,
@@ -18,7 +18,7 @@ from apportion.engine.sorting import (
     starts,
     turn,
 )
-from apportion.engine.threads import extremes, row_blocks, side_by_side
+from apportion.threads import extremes, row_blocks, side_by_side
 
 
 @pytest.fixture(params=[1, 2, 3])

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from apportion.engine.threads import in_threads
+from apportion.threads import in_threads
 
 
 @pytest.mark.parametrize("tasks", [0, 1, 2, 7])

@@ -17,8 +17,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from apportion.engine.conjugate import AHEAD, ROWS, VECTORS, add_rows, solve_by_steps
-from apportion.engine.gram import (
+from apportion.engine.cpu.conjugate import AHEAD, ROWS, VECTORS, add_rows, solve_by_steps
+from apportion.engine.cpu.gram import (
     PANEL,
     TILE,
     add_row,
@@ -32,7 +32,7 @@ from apportion.engine.gram import (
     substitute,
     take_next,
 )
-from apportion.engine.threads import side_by_side, threads_for
+from apportion.threads import side_by_side, threads_for
 
 Array = NDArray[np.float64]
 Singles = NDArray[np.float32]

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from apportion.engine.gram import (
+from apportion.engine.cpu.gram import (
     add_row,
     add_upper,
     aligned,
@@ -21,8 +21,8 @@ from apportion.engine.gram import (
     put_row,
     take_next,
 )
-from apportion.engine.shorts import LANES, add_products, add_truncated, put_pair
-from apportion.engine.threads import side_by_side, threads_for
+from apportion.engine.cpu.shorts import LANES, add_products, add_truncated, put_pair
+from apportion.threads import side_by_side, threads_for
 
 Array = NDArray[np.float64]
 Shorts = NDArray[np.int16]

@@ -1,0 +1,47 @@
+"""Frozen settings as plain values and back: how files hold them. Known kinds and plain values only."""
+
+from collections.abc import Iterable
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from apportion.errors import DataError
+
+
+def to_plain(value: Any) -> Any:
+    """A dataclass as a dictionary of its fields with its ``kind``; tuples as lists.
+
+    >>> from apportion.allocation import UniformSampling
+    >>> to_plain(UniformSampling(k=3))
+    {'kind': 'UniformSampling', 'k': 3}
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        own = {each.name: to_plain(getattr(value, each.name)) for each in fields(value)}
+        return {"kind": type(value).__name__, **own}
+    if isinstance(value, (list, tuple)):
+        return [to_plain(each) for each in value]
+    if value == float("inf"):
+        return "inf"
+    return value.item() if hasattr(value, "item") else value
+
+
+def from_plain(value: Any, kinds: Iterable[type]) -> Any:
+    """The inverse of ``to_plain``, of these kinds alone; whatever else it is, is a ``DataError``."""
+    known = {kind.__name__: kind for kind in kinds}
+
+    def build(value: Any) -> Any:
+        if isinstance(value, dict):
+            kind = known.get(str(value.get("kind")))
+            if kind is None:
+                raise DataError(f"{str(value.get('kind'))[:80]!r} is no kind of setting")
+            names = {each.name for each in fields(kind)}
+            if set(value) - {"kind"} != names:
+                raise DataError(f"{kind.__name__} has other fields than it should")
+            return kind(**{name: build(value[name]) for name in names})
+        if isinstance(value, list):
+            return tuple(build(each) for each in value)
+        return float("inf") if value == "inf" else value
+
+    try:
+        return build(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise DataError(f"settings cannot be read: {error}") from None

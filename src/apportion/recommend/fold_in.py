@@ -1,0 +1,55 @@
+"""A user's vector, from its own history and the items that are public: in training and ever after."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.data.centering import Centering
+from apportion.data.ids import Integers
+from apportion.engine.cpu.users import solve_users
+from apportion.engine.queries import UserSystems
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class FoldIn:
+    """How a user's vector follows from its history and the items.
+
+    v = argmin sum over the history of (y - u_i . v)^2 + unobserved_weight * sum over all items of
+    (u_i . v)^2 + regularization * n^exponent |v|^2, n being the length of the history. For implicit
+    feedback y = 1. For explicit feedback y is the rating less the item's intercept and a center: the user's
+    own mean of such differences (``center="user"``), or ``mean``, the same for all.
+    """
+
+    feedback: Literal["explicit", "implicit"]
+    regularization: float
+    exponent: float
+    unobserved_weight: float = 0.0
+    center: Literal["user", "global", "none"] = "user"
+    mean: float = 0.0
+    rating_range: tuple[float, float] | None = None
+
+    def centers(self, start: Integers, rating: NDArray[Any] | None) -> Array:
+        """What is subtracted from each user's ratings, which are less their items' intercepts, [users]."""
+        return self._centering.centers(start, rating)
+
+    def labels(self, start: Integers, rating: NDArray[Any] | None, centers: Array) -> Array:
+        """y of every row, [rows]."""
+        return self._centering.labels(start, rating, centers)
+
+    def vectors(self, start: Integers, item: Integers, labels: Array, items: Array) -> Array:
+        """The vectors of all users, [users, factors]."""
+        ridge = UserSystems(self.regularization, self.exponent).ridge(np.diff(start))
+        shared = self.unobserved_weight * (items.T @ items)
+        vectors = solve_users(start, item, labels, items, ridge, shared)
+        vectors[~np.isfinite(vectors).all(axis=1)] = 0.0
+        return vectors
+
+    @property
+    def _centering(self) -> Centering:
+        if self.feedback == "implicit":
+            return Centering()
+        return Centering(self.center, self.mean)

@@ -1,0 +1,250 @@
+"""Private alternating minimization, step by step: prepare, choose, sweep."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.data import Interactions
+from apportion.engine import Session, queries
+from apportion.engine.feed import released
+from apportion.privacy import Curator, unpack
+from apportion.recommend import releases
+from apportion.recommend.intercepts import estimate
+from apportion.recommend.plan import Plan
+from apportion.recommend.preparation import Preparation
+from apportion.recommend.settings import Choice, GradientDescent, Settings
+from apportion.tasks.descent import descend
+from apportion.tasks.losses import find_loss
+from apportion.tasks.penalty import Penalty
+from apportion.tasks.schedules import Adaptive
+from apportion.tasks.shared import positive_part, shrink
+from apportion.tasks.statistics import solve_released
+
+Array = NDArray[np.float64]
+# Told the sweep and the items so far; returns new items.
+Step = Callable[[int, Array], Array]
+
+# What an item's events scatter about what is expected of them, relative to sum_j w_ij^2 v v'. Chance alone
+# makes at most one; as much again is for users who are not all alike.
+_SPREAD = 2.0
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+def prepare(settings: Settings, data: Interactions, session: Session, curator: Curator) -> Preparation:
+    """Release what comes before anything is fitted; the session is left with weighted rows."""
+    mean = 0.0
+    if settings.center == "global":
+        mean = _release_mean(settings, session, curator)
+    elif settings.center == "user" and settings.rating_range is not None:
+        mean = sum(settings.rating_range) / 2  # of a user without ratings
+    item_ids, sizes = settings.catalog.choose(data.item_ids, session, curator)
+    if sizes is None and settings.allocation.counts is not None:
+        sizes = settings.allocation.counts.estimate(session, curator)
+    weigh(settings, data, session, curator, sizes)
+    release = releases.weight_sums(settings).open(curator, session.tasks)
+    [sums] = released(session, queries.WeightSums(), release)
+    users = 1.0
+    if settings.shared:
+        release = releases.users(settings).open(curator, session.tasks)
+        [[[users]]] = released(session, queries.Users(), release)
+    return Preparation(
+        item_ids=item_ids,
+        sizes=sizes,
+        sums=sums[:, 0],
+        users=max(float(users), 1.0),
+        mean=mean,
+        ledger=curator.ledger.copy(),
+        secret_noise=curator.noise.secret,
+        training=kind_of(settings),
+        warnings=(*count_warnings(settings), *settings.catalog.warnings(data)),
+    )
+
+
+def resume_preparation(
+    settings: Settings,
+    preparation: Preparation,
+    data: Interactions,
+    session: Session,
+    curator: Curator,
+    *,
+    paid: bool,
+) -> None:
+    """Go on from what was released before: the session is left as ``prepare`` leaves it."""
+    preparation.check(kind_of(settings))
+    planned = {each.name: each.mu(settings.target) for each in releases.before_training(settings)}
+    preparation.check_ledger(planned)
+    preparation.check_items(data)
+    curator.ledger.append(*preparation.ledger, paid=paid)
+    session.choose(preparation.item_ids)
+    weigh(settings, data, session, curator, preparation.sizes)
+
+
+def weigh(
+    settings: Settings,
+    data: Interactions,
+    session: Session,
+    curator: Curator,
+    sizes: Array | None,
+) -> None:
+    """Split every user's budget among its items."""
+    key = curator.noise.sampling_key("allocation")
+    session.weigh(settings.allocation.rule(session.tasks, sizes, key, lambda: data.graph))
+
+
+def kind_of(settings: Settings) -> dict[str, str]:
+    """What a preparation and the training that goes on from it must have in common."""
+    shared = "shared" if settings.shared else "per item"
+    return {
+        "feedback": settings.feedback,
+        "epsilon": repr(float(settings.target.epsilon)),
+        "delta": repr(float(settings.target.delta)),
+        "solver": type(settings.solver).__name__,
+        "statistics": shared,
+        "catalog": repr(settings.catalog),
+        "allocation": repr(settings.allocation),
+        "center": settings.center,
+    }
+
+
+def count_warnings(settings: Settings) -> tuple[str, ...]:
+    """What is to be known of the counts: the catalog's, or else the allocation's."""
+    counts = settings.catalog.counts
+    return (settings.allocation if counts is None else counts).warnings()
+
+
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """What is known of the items before the sweeps, from released values.
+
+    Attributes
+        ridge: the penalty of each item, on the scale of its weighted rows, [items].
+        scale: the typical weight of each item's users, [items].
+        mass: about the sum of their weights, [items].
+        users: about the number of users.
+        intercepts: of the items, [items], or None.
+    """
+
+    ridge: Array
+    scale: Array
+    mass: Array
+    users: float
+    intercepts: NDArray[np.float32] | None
+
+
+def learn_offsets(
+    settings: Settings, plan: Plan, preparation: Preparation, session: Session, curator: Curator
+) -> Knowledge:
+    """Release the intercepts, if they are planned, and center the session's ratings."""
+    # Multiplied by an item's typical weight, a penalty means the same to its weighted rows as it
+    # means to rows of weight one.
+    scale, counts = settings.allocation.typical_weights(preparation.sizes, preparation.sums)
+    centering = settings.centering(preparation.mean)
+    session.center(centering)
+    intercepts = None
+    if releases.INTERCEPTS in plan:
+        release = plan[releases.INTERCEPTS].open(curator, session.tasks)
+        [sums] = released(session, queries.Intercepts(settings.label), release)
+        noise = release.records[0].noise_scale / settings.label
+        found = settings.label * estimate(sums[:, 0] / settings.label, noise, scale, counts)
+        intercepts = as_singles(found)
+        session.center(centering, intercepts.astype(np.float64))
+    ridge = settings.regularization * scale * counts**settings.exponent
+    return Knowledge(ridge, scale, scale * counts, preparation.users, intercepts)
+
+
+def as_singles(values: Array) -> NDArray[np.float32]:
+    """Within 32 bits whatever the bound: what is infinite would stop the training."""
+    return np.clip(values, -_LARGEST, _LARGEST).astype(np.float32)
+
+
+def private_step(
+    settings: Settings,
+    choice: Choice,
+    plan: Plan,
+    known: Knowledge,
+    session: Session,
+    curator: Curator,
+) -> Step:
+    """One sweep: users solved where they are, their sums released, all items fitted to these."""
+
+    def step(sweep: int, items: Array) -> Array:
+        session.solve_users(
+            items,
+            settings.unobserved_weight * (items.T @ items),
+            settings.systems,
+            settings.feature_bound,
+            stretch=settings.normalize,
+        )
+        gramian = None
+        if settings.gramian:
+            release = plan[f"sweep {sweep} gramian"].open(curator, session.tasks)
+            [packed] = released(session, queries.Gramian(), release)
+            gramian = positive_part(unpack(packed, choice.factors)[0])
+        declared = plan[f"sweep {sweep}"]
+        # The last sweep gets whatever is left, to the last digit.
+        mu = curator.ledger.affordable_mu() if sweep == choice.sweeps else None
+        release = declared.open(curator, session.tasks, mu)
+        penalty = Penalty(known.ridge, settings.unobserved_weight * known.scale, gramian)
+        if isinstance(settings.solver, GradientDescent):
+            return _descend(settings, session, release, items, penalty)
+        query = releases.item_query(settings)
+        if not settings.shared:
+            assert isinstance(query, queries.Statistics)
+            return solve_released(session, query, release, penalty, settings.solver.noise_ridge)
+        [b] = released(session, query, release)
+        assert gramian is not None
+        return _shrink(settings, known, b, release.records[0].noise_scale, gramian, sweep, items)
+
+    return step
+
+
+def _shrink(
+    settings: Settings,
+    known: Knowledge,
+    b: Array,
+    noise: float,
+    gramian: Array,
+    sweep: int,
+    items: Array,
+) -> Array:
+    """Items from their right-hand sides and the second moment that all have in common."""
+    # Unobserved pairs weigh on all users alike, so they only add to the mass.
+    mass = known.mass + settings.unobserved_weight * known.users * known.scale
+    guess = None if sweep == 1 else items  # the first items are random
+    # For ratings the regularizer, which grows with the count, stands for this already.
+    spread = _SPREAD * known.mass * known.scale if settings.unobserved_weight > 0 else None
+    return shrink(b, noise, mass, gramian / known.users, known.ridge, guess, spread)
+
+
+def _descend(
+    settings: Settings, session: Session, release: "object", items: Array, penalty: Penalty
+) -> Array:
+    solver = settings.solver
+    assert isinstance(solver, GradientDescent)
+    # An item farther out would predict more than any rating for users at their bound.
+    radius = 2 * settings.label / settings.feature_bound
+    query = queries.Gradients(
+        items, find_loss("squared"), settings.gradient_bound, settings.label, clip="user"
+    )
+    schedule = Adaptive(solver.learning_rate * radius)
+    return descend(session, query, release, schedule, penalty, radius=radius)
+
+
+def _release_mean(settings: Settings, session: Session, curator: Curator) -> float:
+    """The mean of the users' mean ratings."""
+    assert settings.rating_range is not None
+    low, high = settings.rating_range
+    middle, half = (low + high) / 2, (high - low) / 2
+    release = releases.mean(settings).open(curator, session.tasks)
+    [[[total, users]]] = released(session, queries.Means(middle, half), release)
+    return float(np.clip(middle + half * total / max(users, 1.0), low, high))
+
+
+def first_items(settings: Settings, items: int, factors: int, seed: int) -> Array:
+    """Random factors, of about the size that explains ratings by users at their bound."""
+    rng = np.random.default_rng(seed)
+    bound = settings.feature_bound if settings.private else 1.0
+    return rng.normal(0.0, 1 / (bound * math.sqrt(factors)), (items, factors))
