@@ -1,13 +1,13 @@
 """Looking at what a training releases, value by value, and showing it other values instead.
 
-What is seen is what ``OpenRelease.feed`` and ``Curator.select`` return: values that may be published.
+A listener is told what ``OpenRelease.feed`` and ``Curator.select`` return: values that may be published.
 No raw sum, key or noise is. Nothing is seen of a training in another thread, nor after the block has ended.
+A training that is shown other values says NOT PRIVATE.
 
 Showing every training the same values takes the adaptivity out of it: given what was released before, the
 next release must be as private as its record says, and whatever else differs has come past the releases.
 """
 
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,12 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.errors import ReleaseError
-from apportion.privacy import Curator, OpenRelease
+from apportion.privacy import Record, listening
 
 Array = NDArray[np.float64]
-
-_only_one = threading.Lock()
 
 
 @dataclass
@@ -50,41 +47,39 @@ class Transcript:
         return rows
 
 
-@contextmanager
-def observed(shown: Transcript | None = None) -> Iterator[Transcript]:
-    """Write down what trainings in this thread release; if given, show them these values instead."""
-    if not _only_one.acquire(blocking=False):
-        raise ReleaseError("one training is observed at a time")
-    seen, here = Transcript(), threading.get_ident()
-    feed, select = OpenRelease.feed, Curator.select
+class _Observer:
+    """Writes down what is released; shows what it was given instead, if it was given something."""
 
-    def watched_feed(self: OpenRelease, first_task: int, *sums: Array) -> tuple[Array, ...]:
-        released = feed(self, first_task, *sums)
-        if threading.get_ident() != here:
-            return released
+    def __init__(self, shown: Transcript | None) -> None:
+        self.seen = Transcript()
+        self._shown = shown
+        self.replaces = shown is not None
+
+    def released(
+        self, records: Sequence[Record], parts: Sequence[Any], values: tuple[Any, ...]
+    ) -> tuple[Any, ...]:
+        """See ``Listener.released``."""
         answer = []
-        for part, record, noisy in zip(self._parts, self.records, released, strict=True):
-            blocks = seen.blocks.setdefault(record.name, [])
+        for part, record, noisy in zip(parts, records, values, strict=True):
+            blocks = self.seen.blocks.setdefault(record.name, [])
             blocks.append(noisy.copy())
             if part.symmetric:
-                seen.symmetric[record.name] = part.width
-            known: Sequence[Array] = [] if shown is None else shown.blocks.get(record.name, [])
+                self.seen.symmetric[record.name] = part.width
+            known = [] if self._shown is None else self._shown.blocks.get(record.name, [])
             answer.append(known[len(blocks) - 1].copy() if len(blocks) <= len(known) else noisy)
         return tuple(answer)
 
-    def watched_select(self: Curator, name: str, *rest: Any, **more: Any) -> Any:
-        released = select(self, name, *rest, **more)
-        if threading.get_ident() != here:
-            return released
-        seen.selections[name] = released
-        return released if shown is None else shown.selections.get(name, released)
+    def selected(self, name: str, ids: Any, counts: Any) -> tuple[Any, Any]:
+        """See ``Listener.selected``."""
+        self.seen.selections[name] = ids, counts
+        if self._shown is None:
+            return ids, counts
+        return self._shown.selections.get(name, (ids, counts))
 
-    usual = OpenRelease.in_one_thread
-    try:
-        OpenRelease.feed, Curator.select = watched_feed, watched_select  # type: ignore[method-assign]
-        OpenRelease.in_one_thread = property(lambda _: True)  # type: ignore[assignment,method-assign]
-        yield seen
-    finally:
-        OpenRelease.feed, Curator.select = feed, select  # type: ignore[method-assign]
-        OpenRelease.in_one_thread = usual  # type: ignore[method-assign]
-        _only_one.release()
+
+@contextmanager
+def observed(shown: Transcript | None = None) -> Iterator[Transcript]:
+    """Write down what trainings in this thread release; if given, show them these values instead."""
+    observer = _Observer(shown)
+    with listening(observer):
+        yield observer.seen

@@ -65,7 +65,7 @@ class ReferenceSession(Session):
         self._unit = 1.0
         self._weights: UserWeights | None = None
         self._row_weight: Array | None = None
-        self._pairs: Any = None
+        self._pairs: tuple[Graph, Integers] | None = None
         # Numbers of chosen tasks for those of the catalogue, -1 where a task is not chosen.
         self._numbers: Integers | None = None
         self._chosen = rows
@@ -252,6 +252,7 @@ class ReferenceSession(Session):
 
     def _mass(self, squared: Array, grid: float) -> Units:
         of_user = np.bincount(self._chosen.user, squared, minlength=self._chosen.users)
+        of_user = of_user.astype(np.float64)  # also where there are no rows
         return np.asarray(rounding.truncated(of_user, grid).sum(keepdims=True)[:, None])
 
     def _right_hand_sides(self, query: queries.RightHandSides, grid: float) -> Units:

@@ -13,10 +13,11 @@ from apportion.privacy.bounds import (
     short_rows,
 )
 from apportion.privacy.gaussian import delta_from_epsilon, epsilon_from_mu, mu_from_epsilon
+from apportion.privacy.listener import Listener, listening
 from apportion.privacy.ledger import ADD_OR_REMOVE, Ledger, PrivacyTarget, Record
 from apportion.privacy.noise import NoiseSource
 from apportion.privacy.packing import pack, packed_width, unpack
-from apportion.privacy.protocols import Listener, Payer, Witness
+from apportion.privacy.protocols import Payer, Witness
 from apportion.privacy.release import Curator, Declared, OpenRelease, Part
 from apportion.privacy.rounding import truncated
 
@@ -39,6 +40,7 @@ __all__ = [
     "clip_values",
     "delta_from_epsilon",
     "epsilon_from_mu",
+    "listening",
     "mu_from_epsilon",
     "pack",
     "packed_width",

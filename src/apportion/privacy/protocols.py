@@ -28,21 +28,3 @@ class Witness(Protocol):
 
     def __call__(self, record: Record, step: int, first_task: int, *sums: Any) -> None:
         """Told before noise is drawn for these sums; refuses by an error what was another sum before."""
-
-
-class Listener(Protocol):
-    """Who listens to what is released, as an audit does. It is told released values, never sums or keys.
-
-    ``replaces`` says whether it may answer with other values than it was told: the training then goes on
-    with those, and its report says NOT PRIVATE.
-    """
-
-    replaces: bool
-
-    def released(
-        self, records: Sequence[Record], parts: Sequence[Any], values: tuple[Any, ...]
-    ) -> tuple[Any, ...]:
-        """Told the noisy values of a block of tasks; returns those that the training shall see."""
-
-    def selected(self, name: str, ids: Any, counts: Any) -> tuple[Any, Any]:
-        """Told a selection; returns the one that the training shall see."""

@@ -56,7 +56,8 @@ from apportion.privacy.discrete import Scales
 from apportion.privacy.ledger import Ledger, PrivacyTarget, Record
 from apportion.privacy.noise import TILE, NoiseSource
 from apportion.privacy.packing import packed_width
-from apportion.privacy.protocols import Listener, Payer, Witness
+from apportion.privacy.listener import Listener, current_listener
+from apportion.privacy.protocols import Payer, Witness
 
 Array = NDArray[np.float64]
 Units = NDArray[np.int64]
@@ -138,10 +139,9 @@ class Curator:
         noise: NoiseSource | None = None,
         reservation: Payer | None = None,
         witness: Witness | None = None,
-        listener: Listener | None = None,
     ) -> None:
         self.target = target
-        self._listener = listener
+        self._listener = current_listener()
         self.noise = NoiseSource() if noise is None else noise
         if reservation is not None and not self.noise.secret:
             raise ParameterError("noise of a fixed seed is NOT PRIVATE: no budget pays for it")
@@ -155,6 +155,12 @@ class Curator:
 
     def __exit__(self, *error: object) -> None:
         self.settle()
+
+    @property
+    def secret_noise(self) -> bool:
+        """Whether nobody knows the noise, and what was released is what the training saw."""
+        replaced = self._listener is not None and self._listener.replaces
+        return self.noise.secret and not replaced
 
     def settle(self) -> None:
         """The training ends, well or not: what it reserved of a budget and did not use is given back."""
@@ -359,11 +365,6 @@ class OpenRelease:
         self._step = 0
         self.run: Run = map
         self.records = tuple(records)
-
-    @property
-    def in_one_thread(self) -> bool:
-        """Whether to feed it from the thread that trains, large blocks in their order: it is watched."""
-        return self._witness is not None or self._listener is not None
 
     @property
     def grids(self) -> tuple[float, ...]:

@@ -35,7 +35,7 @@ def prepare(settings: Settings, data: Interactions, session: Session, curator: C
         users=1.0,
         mean=mean,
         ledger=curator.ledger.copy(),
-        secret_noise=curator.noise.secret,
+        secret_noise=curator.secret_noise,
         training={},
         warnings=settings.catalog.warnings(data),
     )

@@ -38,6 +38,8 @@ from apportion.recommend.settings import (
     Shares,
     SufficientStatistics,
     check_bound,
+    find_regularization,
+    find_solver,
     is_auto,
     public_inputs,
     resolve,
@@ -324,6 +326,14 @@ class MatrixFactorization(Estimator, Recommender):
         """
         return releases.plan(self._settings(None), self._fixed_choice())
 
+    def _group(self, name: str) -> Any:
+        value = getattr(self, name)
+        if name == "solver":
+            return find_solver(value)
+        if name == "regularization":
+            return find_regularization(value)
+        return value
+
     def label_bound_of(self, data: Interactions) -> float:
         """The label bound that training on the data would use; forecasts are in units of it."""
         return self._settings(data).label
@@ -351,7 +361,7 @@ class MatrixFactorization(Estimator, Recommender):
         )
         if data is not None:
             _check_data(settings, data)
-            if not is_auto(self.factors):
+            if isinstance(self.factors, int):
                 check_memory(f"a model of {self.factors} factors", 8 * self.factors * data.items)
         return settings
 

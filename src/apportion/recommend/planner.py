@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.data.buckets import task_buckets
+from apportion.recommend.settings import Choice
 
 Array = NDArray[np.float64]
 Feedback = Literal["explicit", "implicit"]
@@ -19,15 +20,6 @@ BUCKETS = 5
 FACTORS = (8, 16, 32, 48, 64)
 SWEEPS = (2, 3, 4, 5, 6)
 INTERCEPT_SHARES = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Settings of a training that a planner may choose."""
-
-    factors: int
-    sweeps: int
-    intercept_share: float
 
 
 @dataclass(frozen=True)

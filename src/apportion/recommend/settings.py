@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import asdict, dataclass, fields, is_dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 from apportion.allocation import AdaptiveWeights, Allocation, UniformWeights
 from apportion.checks import LEAST_SHARE, number, whole, word
@@ -165,7 +165,7 @@ class Shares:
             number(f"shares.{each.name}", getattr(self, each.name), at_least=LEAST_SHARE, below=1)
 
 
-SOLVERS = {"ssp": SufficientStatistics, "descent": GradientDescent}
+SOLVERS: dict[str, type[SufficientStatistics] | type[GradientDescent]] = {"ssp": SufficientStatistics, "descent": GradientDescent}
 
 
 @dataclass(frozen=True)
@@ -269,10 +269,8 @@ def resolve(
     word("feedback", feedback, ("explicit", "implicit"))
     explicit = feedback == "explicit"
     found = find_catalog(catalog)
-    penalty = Regularization(regularization) if _is_number(regularization) else regularization
-    penalty = Regularization() if penalty is None else penalty
+    penalty = find_regularization(regularization)
     for name, value, kind in (
-        ("regularization", penalty, Regularization),
         ("bounds", bounds, Bounds),
         ("offsets", offsets, Offsets),
         ("shares", shares, Shares),
@@ -297,7 +295,7 @@ def resolve(
         feedback=feedback,
         allocation=_allocation(allocation, feedback),
         catalog=found,
-        solver=_solver(solver),
+        solver=find_solver(solver),
         center=center,
         mean_share=float(offsets.mean_share),
         regularization=items,
@@ -327,7 +325,19 @@ def _allocation(allocation: Allocation | None, feedback: Feedback) -> Allocation
     return allocation
 
 
-def _solver(solver: Any) -> SufficientStatistics | GradientDescent:
+def find_regularization(regularization: Any) -> Regularization:
+    """The group that a number, or None, stands for; or the group itself."""
+    if isinstance(regularization, Regularization):
+        return regularization
+    if regularization is None or _is_number(regularization):
+        return Regularization(regularization)
+    raise ParameterError(
+        f"regularization must be a number or ap.Regularization(...), got {regularization!r}"
+    )
+
+
+def find_solver(solver: Any) -> SufficientStatistics | GradientDescent:
+    """The solver of this name, or the solver itself."""
     if isinstance(solver, (SufficientStatistics, GradientDescent)):
         return solver
     if not isinstance(solver, str) or solver not in SOLVERS:
@@ -373,5 +383,5 @@ def is_auto(value: object) -> bool:
     return isinstance(value, str) and value == "auto"
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from apportion.data import Interactions
 from apportion.engine import Session, queries
 from apportion.engine.feed import released
-from apportion.privacy import Curator, unpack
+from apportion.privacy import Curator, OpenRelease, unpack
 from apportion.recommend import releases
 from apportion.recommend.intercepts import estimate
 from apportion.recommend.plan import Plan
@@ -57,7 +57,7 @@ def prepare(settings: Settings, data: Interactions, session: Session, curator: C
         users=max(float(users), 1.0),
         mean=mean,
         ledger=curator.ledger.copy(),
-        secret_noise=curator.noise.secret,
+        secret_noise=curator.secret_noise,
         training=kind_of(settings),
         warnings=(*count_warnings(settings), *settings.catalog.warnings(data)),
     )
@@ -220,7 +220,7 @@ def _shrink(
 
 
 def _descend(
-    settings: Settings, session: Session, release: "object", items: Array, penalty: Penalty
+    settings: Settings, session: Session, release: OpenRelease, items: Array, penalty: Penalty
 ) -> Array:
     solver = settings.solver
     assert isinstance(solver, GradientDescent)

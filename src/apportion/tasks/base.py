@@ -45,8 +45,8 @@ class Estimator:
             return own
         inside = {
             f"{name}__{each.name}": getattr(group, each.name)
-            for name, group in own.items()
-            if is_dataclass(group) and not isinstance(group, type)
+            for name in own
+            if is_dataclass(group := self._group(name)) and not isinstance(group, type)
             for each in fields(group)
         }
         return own | inside
@@ -68,12 +68,16 @@ class Estimator:
             if not inside:
                 setattr(self, name, value)
                 continue
-            old = getattr(self, group)
+            old = self._group(group)
             names = [each.name for each in fields(old)] if is_dataclass(old) else []
             if inside not in names:
                 raise ParameterError(f"{group} has no parameter {inside!r}; it has {', '.join(names)}")
             setattr(self, group, replace(old, **{inside: value}))
         return self
+
+    def _group(self, name: str) -> Any:
+        """The parameter of this name; one that is given in short, as the group that it stands for."""
+        return getattr(self, name)
 
     def _public_parameters(self) -> dict[str, Any]:
         """Every parameter but the budget, as it is used, for the privacy report."""
@@ -218,7 +222,7 @@ def make_report(
         warnings = (f"delta is large: with probability {delta:g} there is no guarantee", *warnings)
     return PrivacyReport(
         ledger=curator.ledger,
-        secret_noise=curator.noise.secret,
+        secret_noise=curator.secret_noise,
         public_inputs={**public_inputs, **inputs},
         warnings=warnings,
         neighbouring=source.neighbouring(),
