@@ -177,7 +177,7 @@ def test_archives_changed(fuzz: Fuzz, tmp_path: Path) -> None:
 
 def test_a_zip_bomb(fuzz: Fuzz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever size an archive states, no more than the largest known file is ever read."""
-    monkeypatch.setattr("apportion.data.datasets._MOST_BYTES", 10**6)
+    monkeypatch.setattr("apportion.data.datasets.archive._MOST_BYTES", 10**6)
     path = archive(tmp_path / "a.zip", {"ratings.dat": bytes(10**7)})
     assert path.stat().st_size < 20_000
     found = fuzz.case(lambda: read_data_set("ml-1m", path))

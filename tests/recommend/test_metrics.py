@@ -12,7 +12,7 @@ from apportion.errors import DataError, ParameterError
 from apportion.privacy import Ledger, PrivacyTarget
 from apportion.recommend.metrics import (
     RankingMetrics,
-    neighbour_overlap,
+    neighbor_overlap,
     ranking_metrics,
     rating_metrics,
 )
@@ -133,11 +133,11 @@ def test_ranking(ids: list[str], k: int, k_by_bucket: tuple[int, ...]) -> None:
 def test_blocks_of_users_and_items_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     model, reference = random_model(CATALOGUE, seed=1), random_model(CATALOGUE, seed=2)
     ranking = ranking_metrics(model, HELD, COUNTS)
-    overlap = neighbour_overlap(model, reference, COUNTS, k=5)
+    overlap = neighbor_overlap(model, reference, COUNTS, k=5)
     # Seven rows of scores at once.
     monkeypatch.setattr("apportion.recommend.recommender._BLOCK_BYTES", 7 * 4 * len(CATALOGUE))
     assert_same(ranking_metrics(model, HELD, COUNTS), ranking)
-    np.testing.assert_allclose(neighbour_overlap(model, reference, COUNTS, k=5), overlap)
+    np.testing.assert_allclose(neighbor_overlap(model, reference, COUNTS, k=5), overlap)
 
 
 def test_users_without_labels_do_not_count_but_are_recommended_to() -> None:
@@ -247,35 +247,35 @@ def test_neighbours(ids: list[str], by: Literal["dot", "cosine"]) -> None:
         both = slow_neighbours(model, common, query, 6, by)
         both &= slow_neighbours(reference, common, query, 6, by)
         shares[bucket[query]].append(len(both) / 6)
-    found = neighbour_overlap(model, reference, COUNTS, k=6, buckets=4, by=by)
+    found = neighbor_overlap(model, reference, COUNTS, k=6, buckets=4, by=by)
     np.testing.assert_allclose(found, [slow_mean(some) for some in shares])
 
 
 def test_a_model_has_its_own_neighbours() -> None:
     model = random_model(CATALOGUE, 1)
-    assert neighbour_overlap(model, model, COUNTS, k=3) == (1.0,) * 5
+    assert neighbor_overlap(model, model, COUNTS, k=3) == (1.0,) * 5
 
 
 def test_more_neighbours_than_items_are_all_of_them() -> None:
     model, reference = random_model(CATALOGUE, 1), random_model(CATALOGUE, 2)
-    assert neighbour_overlap(model, reference, COUNTS, k=100) == (1.0,) * 5
+    assert neighbor_overlap(model, reference, COUNTS, k=100) == (1.0,) * 5
 
 
 def test_factors_that_are_not_finite_have_no_neighbours() -> None:
     lost = model_of(CATALOGUE, np.full((40, 3), np.nan))
-    assert neighbour_overlap(lost, lost, COUNTS, k=3) == (0.0,) * 5
+    assert neighbor_overlap(lost, lost, COUNTS, k=3) == (0.0,) * 5
 
 
 def test_a_bucket_without_common_items_is_nan() -> None:
     model = model_of(["a", "b", "c", "d"], [[1.0]] * 4)
     reference = model_of(["d", "c"], [[1.0]] * 2)
-    found = neighbour_overlap(model, reference, [1, 2, 3, 4], buckets=2)
+    found = neighbor_overlap(model, reference, [1, 2, 3, 4], buckets=2)
     np.testing.assert_array_equal(found, [math.nan, 1.0])
 
 
 def test_models_without_common_items_are_refused() -> None:
     with pytest.raises(DataError, match="fewer than two items in common"):
-        neighbour_overlap(random_model(["a", "b"], 1), random_model(["b", "c"], 1), [1, 1])
+        neighbor_overlap(random_model(["a", "b"], 1), random_model(["b", "c"], 1), [1, 1])
 
 
 @pytest.mark.parametrize("counts", [COUNTS[:-1], [math.nan] * 40, ["1"] * 40])
@@ -286,7 +286,7 @@ def test_counts_must_be_one_number_per_item(counts: Any) -> None:
     with pytest.raises(ParameterError, match="counts must be 40 numbers"):
         rating_metrics(model, RATED, RATED, counts)
     with pytest.raises(ParameterError, match="counts must be 40 numbers"):
-        neighbour_overlap(model, model, counts)
+        neighbor_overlap(model, model, counts)
 
 
 def test_more_pairs_of_users_and_items_than_32_bits_count() -> None:
