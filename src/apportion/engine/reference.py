@@ -251,8 +251,9 @@ class ReferenceSession(Session):
         return np.asarray(self._weight_of_rows * self._bounded_weights().values[pair_of_row])
 
     def _mass(self, squared: Array, grid: float) -> Units:
-        of_user = np.bincount(self._chosen.user, squared, minlength=self._chosen.users)
-        of_user = of_user.astype(np.float64)  # also where there are no rows
+        users = self._chosen.users
+        # Floating-point numbers also where there are no rows.
+        of_user = np.bincount(self._chosen.user, squared, minlength=users).astype(np.float64)
         return np.asarray(rounding.truncated(of_user, grid).sum(keepdims=True)[:, None])
 
     def _right_hand_sides(self, query: queries.RightHandSides, grid: float) -> Units:

@@ -12,7 +12,7 @@ from apportion.errors import DataError, ParameterError
 
 __all__ = ["DATA_SETS", "DataSet", "fetch", "find_data_set", "read_data_set", "read_titles"]
 
-DATA_SETS = {
+DATA_SETS: dict[str, DataSet] = {
     module.DATA_SET.name: module.DATA_SET for module in (ml_100k, ml_1m, ml_10m, ml_20m, msd)
 }
 

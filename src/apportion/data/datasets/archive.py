@@ -80,6 +80,7 @@ def content_of(path: Path, name: str) -> bytes:
 
 
 def table(data_set: DataSet, content: bytes, columns: tuple[str, ...]) -> pl.DataFrame:
+    """The first columns of a file of a data set, under these names, as texts."""
     separator = data_set.separator
     if separator == "::":  # a title may hold ":", so use a character that no file holds
         content, separator = content.replace(b"::", b"\x1f"), "\x1f"

@@ -92,7 +92,7 @@ def ranking_metrics(
         for place, cut in enumerate(cuts):
             found = hit[:, :cut] if place == 0 else hit_bucket[:, :cut] == place - 1
             for name, metric in OF_USERS.items():
-                sums[name][place] += metric(found, label_count[user, place]).sum()
+                sums[name][place] += metric(found, label_count[user, place], cut).sum()
 
     of_recall, of_ndcg = (means_of(sums[name], users) for name in ("recall", "ndcg"))
     covered = np.bincount(bucket, weights=seen[:-1], minlength=buckets)
