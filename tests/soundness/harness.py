@@ -7,22 +7,31 @@ first one released, while its own raw sums are recorded. Then
 - every raw sum must have moved by no more than the sensitivity in the ledger,
 - the difference must be what the user alone would have given, to the last bit: nobody else's part may
   change,
-- the weights of all other users must be the same, and
-- reports and models, with everything they hold, must be equal to the bit: whatever differs would
-  have come past the releases.
+- the weights of all other users must be the same,
+- reports and models, with everything they hold, must be equal to the bit, and so must whatever was said
+  meanwhile (logs, warnings, output): whatever differs would have come past the releases.
 """
 
-from collections.abc import Callable
-from contextlib import contextmanager
+import io
+import logging
+import os
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest import mock
 
 import numpy as np
+import pytest
 
 import apportion as ap
 from apportion.data import Graph
 from apportion.data.ids import id_keys
+from apportion.engine.cpu.engine import CpuSession
+from apportion.engine.queries import WeightRule
+from apportion.engine.reference import ReferenceSession
 from apportion.privacy import Curator, OpenRelease, Record, packed_width
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -56,13 +65,15 @@ class Tape:
     """Raw and released values of one training, by record name, then (step, first task).
 
     ``units`` are the raw sums in units of the grid, ``raw`` are such that norms are those of the guarantee.
+    ``said`` is what anybody could read meanwhile.
     """
 
-    units: dict[str, dict[tuple[int, int], Array]] = field(default_factory=dict)
+    units: dict[str, dict[tuple[int, int], Any]] = field(default_factory=dict)
     raw: dict[str, dict[tuple[int, int], Array]] = field(default_factory=dict)
     released: dict[str, dict[tuple[int, int], Array]] = field(default_factory=dict)
     weights: dict[tuple[int, int], float] = field(default_factory=dict)
-    selection: dict[str, tuple[dict[Any, float], Any]] = field(default_factory=dict)
+    selection: dict[str, tuple[dict[Any, int], Any]] = field(default_factory=dict)
+    said: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -117,46 +128,51 @@ def classifier(**settings: Any) -> Fit:
 
 
 @contextmanager
-def recording(tape: Tape, replay: Tape | None = None) -> Any:
+def recording(tape: Tape, replay: Tape | None = None) -> Iterator[None]:
     """Record every block that is fed to a release; answer with the replayed values, if any."""
     feed = OpenRelease.feed
 
-    def recorded(self: OpenRelease, first_task: int, *sums: Array) -> tuple[Array, ...]:
+    def recorded(self: OpenRelease, first_task: int, *sums: Any) -> tuple[Array, ...]:
         released = feed(self, first_task, *sums)
         at = (self._step, first_task)
         answer = []
-        for part, record, raw, noisy in zip(self._parts, self.records, sums, released, strict=True):
-            tape.units.setdefault(record.name, {})[at] = raw / record.grid
-            isometric = raw.copy()
+        for part, record, units, noisy in zip(
+            self._parts, self.records, sums, released, strict=True
+        ):
+            tape.units.setdefault(record.name, {})[at] = units.copy()
+            isometric = units * record.grid
             if part.symmetric:  # the Frobenius norm counts off-diagonal entries twice
                 rows, columns = np.triu_indices(part.width)
-                assert raw.shape[1] == packed_width(part.width)
+                assert units.shape[1] == packed_width(part.width)
                 isometric[:, rows != columns] *= np.sqrt(2)
             tape.raw.setdefault(record.name, {})[at] = isometric
             shown = noisy if replay is None else replay.released[record.name][at]
-            tape.released.setdefault(record.name, {})[at] = shown
-            answer.append(shown)
+            tape.released.setdefault(record.name, {})[at] = shown.copy()
+            answer.append(shown.copy())
         return tuple(answer)
 
-    allocate = ap.Allocation.allocate
+    weigh = ReferenceSession.weigh
 
-    def weighed(self: ap.Allocation, graph: Graph, curator: Curator, known: Any = None) -> Any:
-        weights, sizes = allocate(self, graph, curator, known)
-        users = graph.user_key[weights.user].tolist()
-        tape.weights.update(
-            {
-                (user, task): value
-                for user, task, value in zip(
-                    users, weights.task.tolist(), weights.values, strict=True
-                )
-                if user not in VICTIM_KEYS
-            }
-        )
-        return weights, sizes
+    def weighed(self: ReferenceSession, rule: WeightRule) -> None:
+        def noted(graph: Graph) -> Any:
+            weights = rule(graph)
+            users = graph.user_key[weights.user].tolist()
+            tape.weights.update(
+                {
+                    (user, task): value
+                    for user, task, value in zip(
+                        users, weights.task.tolist(), weights.values.tolist(), strict=True
+                    )
+                    if user not in VICTIM_KEYS
+                }
+            )
+            return weights
+
+        weigh(self, noted)
 
     select = Curator.select
 
-    def selected(self: Curator, name: str, ids: Any, counts: Array, *rest: Any) -> Any:
+    def selected(self: Curator, name: str, ids: Any, counts: Any, *rest: Any) -> Any:
         answer = select(self, name, ids, counts, *rest)
         if replay is not None:
             answer = replay.selection[name][1]
@@ -168,9 +184,53 @@ def recording(tape: Tape, replay: Tape | None = None) -> Any:
     with (
         mock.patch.object(Curator, "select", selected),
         mock.patch.object(OpenRelease, "feed", recorded),
-        mock.patch.object(ap.Allocation, "allocate", weighed),
+        mock.patch.object(ReferenceSession, "weigh", weighed),
+        listening_to_everything(tape.said),
     ):
         yield
+
+
+class _Log(logging.Handler):
+    """Writes down every message of every logger."""
+
+    def __init__(self, said: list[str]) -> None:
+        super().__init__(logging.NOTSET)
+        self._said = said
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._said.append(f"log: {record.name} {record.levelname} {record.getMessage()}")
+
+
+@contextmanager
+def listening_to_everything(said: list[str]) -> Iterator[None]:
+    """Write down logs, warnings, and what is printed, by Python or past it."""
+    root, handler = logging.getLogger(), _Log(said)
+    compiler = logging.getLogger("numba")  # speaks of what it compiles, once
+    before = root.level, compiler.level
+    printed = io.StringIO()
+    with ExitStack() as stack:
+        root.addHandler(handler)
+        stack.callback(root.removeHandler, handler)
+        root.setLevel(logging.DEBUG)
+        stack.callback(root.setLevel, before[0])
+        compiler.setLevel(logging.WARNING)
+        stack.callback(compiler.setLevel, before[1])
+        warned = stack.enter_context(warnings.catch_warnings(record=True))
+        warnings.simplefilter("always")
+        stack.enter_context(redirect_stdout(printed))
+        stack.enter_context(redirect_stderr(printed))
+        beyond = stack.enter_context(tempfile.TemporaryFile())
+        for number in (1, 2):
+            kept = os.dup(number)
+            stack.callback(os.close, kept)
+            stack.callback(os.dup2, kept, number)
+            os.dup2(beyond.fileno(), number)
+        try:
+            yield
+        finally:
+            said += [f"warning: {each.category.__name__} {each.message}" for each in warned]
+            beyond.seek(0)
+            said += [f"printed: {printed.getvalue()}", f"written: {beyond.read()!r}"]
 
 
 def compare(fit: Fit, data: Data, neighbour: Data) -> list[Change]:
@@ -187,6 +247,7 @@ def compare(fit: Fit, data: Data, neighbour: Data) -> list[Change]:
     assert {record.name for record in model.privacy.ledger} == released
     assert set(first.raw) == set(second.raw)
     assert first.weights == second.weights
+    assert first.said == second.said
     assert_same_contents(model, other)
     changes = []
     for record in model.privacy.ledger:
@@ -248,7 +309,8 @@ def assert_same_contents(model: Any, other: Any) -> None:
         learned = RECOMMENDER
     if learned == RECOMMENDER:
         model, other = model.released_, other.released_
-        learned = {"items", "item_ids", "counts", "titles", "user_step", "privacy", "intercepts"}
+        learned = {"items", "item_ids", "counts", "titles", "fold_in", "privacy"}
+        learned |= {"intercepts", "training"}
         assert set(vars(model)) == set(vars(other)) == learned
     for name in learned - {"privacy_", "privacy"}:
         np.testing.assert_array_equal(getattr(model, name), getattr(other, name), strict=True)
@@ -320,3 +382,14 @@ def notices(fit: Fit, data: Data, neighbour: Data) -> bool:
     except AssertionError:
         return True
     return False
+
+
+def plant(patch: pytest.MonkeyPatch, method: str, fault: Callable[[Any], Any]) -> None:
+    """Put a fault in the place of a session's method, in every engine that has one of its own.
+
+    ``fault`` is given the honest method.
+    """
+    kinds = [kind for kind in (ReferenceSession, CpuSession) if method in vars(kind)]
+    assert kinds, f"no session has a method {method}"
+    for kind in kinds:
+        patch.setattr(kind, method, fault(vars(kind)[method]))

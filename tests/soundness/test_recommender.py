@@ -1,22 +1,25 @@
 """The whole of a recommender's training, with and without a worst-case user.
 
 Every release of a training is compared on two neighbouring data sets (see ``harness``), for both solvers,
-both kinds of feedback, all allocations, all ways of centring and of choosing the catalogue. Then faults
+both kinds of feedback, all allocations, all ways of centering and of choosing the catalog. Then faults
 are planted, each of which must be noticed.
 """
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import apportion as ap
-from apportion.engine import CpuEngine
-from apportion.privacy import UserBound, UserWeights, short_rows
-from apportion.recommend import factorization, item_step
+from apportion.data import Graph
+from apportion.engine import Session, reference
+from apportion.engine.queries import Counts, Gramian
+from apportion.privacy import UserWeights, short_rows
+from apportion.recommend import factorization, training as steps
 from apportion.recommend.preparation import Preparation
-from tests.soundness.harness import VICTIM, Change, check, notices
+from tests.soundness.harness import VICTIM, Change, check, notices, plant
 
 ITEMS, RANGE = 15, (1.0, 5.0)
 
@@ -66,12 +69,18 @@ def neighbours(extra: tuple[Any, Any], **settings: Any) -> tuple[ap.Interactions
     return with_user, ap.Interactions(user, item, rating, **settings)
 
 
+SHARED = {"solver__matrices": "shared"}
+PER_ITEM = {"solver__matrices": "per-item"}
+DESCENT = {"solver": ap.GradientDescent(steps=3)}
+
+
 def training(**settings: Any) -> Any:
+    """Trains with these settings; those of a group are named ``group__name``."""
+
     def fit(data: ap.Interactions) -> ap.MatrixFactorization:
-        given = {
-            "factors": 3, "sweeps": 2, "epsilon": 2.0, "steps": 3, "feature_bound": 0.3,
-        }  # fmt: skip
-        return ap.MatrixFactorization(**{**given, "noise_seed": 1, **settings}).fit(data)
+        small = {"factors": 3, "sweeps": 2, "epsilon": 2.0, "bounds__feature": 0.3}
+        model = ap.MatrixFactorization(noise_seed=1)
+        return model.set_params(**{**small, **settings}).fit(data)
 
     return fit
 
@@ -81,15 +90,13 @@ def ratios(changes: list[Change]) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("extra", worst_users().values(), ids=worst_users().keys())
-@pytest.mark.parametrize(
-    ("solver", "statistics"), [("ssp", "shared"), ("ssp", "per-task"), ("descent", "shared")]
-)
+@pytest.mark.parametrize("solver", [SHARED, PER_ITEM, DESCENT], ids=str)
 @pytest.mark.parametrize("feedback", ["explicit", "implicit"])
 def test_adding_a_worst_case_user(
-    extra: tuple[Any, Any], solver: str, statistics: str, feedback: str
+    extra: tuple[Any, Any], solver: dict[str, Any], feedback: str
 ) -> None:
     with_user, without = neighbours(extra)
-    fit = training(solver=solver, statistics=statistics, feedback=feedback)
+    fit = training(**solver, feedback=feedback)
     check(fit, with_user, without)
     check(fit, without, with_user)
 
@@ -97,37 +104,37 @@ def test_adding_a_worst_case_user(
 @pytest.mark.parametrize("allocation", ALLOCATIONS, ids=repr)
 @pytest.mark.parametrize("name", ["everything at the top", "alone with an item, and another"])
 @pytest.mark.parametrize("feedback", ["explicit", "implicit"])
-@pytest.mark.parametrize("statistics", ["shared", "per-task"])
+@pytest.mark.parametrize("matrices", ["shared", "per-item"])
 def test_every_allocation(
-    allocation: ap.Allocation, name: str, feedback: str, statistics: str
+    allocation: ap.Allocation, name: str, feedback: str, matrices: str
 ) -> None:
-    fit = training(allocation=allocation, feedback=feedback, statistics=statistics)
+    fit = training(allocation=allocation, feedback=feedback, solver__matrices=matrices)
     check(fit, *neighbours(worst_users()[name]))
 
 
 @pytest.mark.parametrize("extra", worst_users().values(), ids=worst_users().keys())
-@pytest.mark.parametrize("centring", ["user", "global", "none"])
-def test_every_way_of_centring(extra: tuple[Any, Any], centring: str) -> None:
-    check(training(centring=centring), *neighbours(extra))
+@pytest.mark.parametrize("center", ["user", "global", "none"])
+def test_every_way_of_centering(extra: tuple[Any, Any], center: str) -> None:
+    check(training(offsets__center=center), *neighbours(extra))
 
 
 @pytest.mark.parametrize("extra", worst_users().values(), ids=worst_users().keys())
-@pytest.mark.parametrize("normalise", [True, False])
-def test_stretched_and_clipped_vectors(extra: tuple[Any, Any], normalise: bool) -> None:
-    for statistics in ("shared", "per-task"):
-        check(training(normalise=normalise, statistics=statistics), *neighbours(extra))
+@pytest.mark.parametrize("normalize", [True, False])
+def test_stretched_and_clipped_vectors(extra: tuple[Any, Any], normalize: bool) -> None:
+    for solver in (SHARED, PER_ITEM):
+        check(training(bounds__normalize=normalize, **solver), *neighbours(extra))
 
 
 @pytest.mark.parametrize("extra", worst_users().values(), ids=worst_users().keys())
 @pytest.mark.parametrize("cap", [2, 50])
 @pytest.mark.parametrize("items", [None, "public"])
-@pytest.mark.parametrize("statistics", ["shared", "per-task"])
-def test_a_private_catalogue(
-    extra: tuple[Any, Any], cap: int, items: str | None, statistics: str
+@pytest.mark.parametrize("solver", [SHARED, PER_ITEM], ids=str)
+def test_a_private_catalog(
+    extra: tuple[Any, Any], cap: int, items: str | None, solver: dict[str, Any]
 ) -> None:
     # The items come from the data here: in one of the two data sets the last one does not exist.
-    catalogue = ap.PrivateCatalogue(share=0.5, cap=cap)
-    fit = training(catalogue=catalogue, epsilon=50.0, feedback="implicit", statistics=statistics)
+    catalog = ap.PrivateCatalog(share=0.5, cap=cap)
+    fit = training(catalog=catalog, epsilon=50.0, feedback="implicit", **solver)
     with_user, without = neighbours(extra, items=items)
     check(fit, with_user, without)
     check(fit, without, with_user)
@@ -135,8 +142,8 @@ def test_a_private_catalogue(
 
 def test_splitting_keeps_neighbours_neighbours() -> None:
     # Also where the items come from the data, and a leaving user takes the first of them along.
-    catalogue = ap.PrivateCatalogue(share=0.5, cap=50)
-    fit = training(catalogue=catalogue, epsilon=50.0, feedback="implicit")
+    catalog = ap.PrivateCatalog(share=0.5, cap=50)
+    fit = training(catalog=catalog, epsilon=50.0, feedback="implicit")
     with_user, without = neighbours(worst_users()["alone with the first item"], items=None)
     for seed in range(3):
         check(fit, with_user.split((0.7, 0.3), seed)[0], without.split((0.7, 0.3), seed)[0])
@@ -145,54 +152,47 @@ def test_splitting_keeps_neighbours_neighbours() -> None:
 def test_the_mean_of_newcomers_is_public() -> None:
     for within in ((0.0, 5.0), (1.0, 5.0), (-3.0, 9.0)):
         model = training()(neighbours(worst_users()["ordinary"], rating_range=within)[0])
-        assert model.released.user_step.mean == sum(within) / 2
+        assert model.released.fold_in.mean == sum(within) / 2
 
 
 @pytest.mark.parametrize("size", [1e38, 1e-38])
-@pytest.mark.parametrize("solver", ["ssp", "descent"])
-def test_ratings_without_a_range(size: float, solver: str) -> None:
+@pytest.mark.parametrize("solver", [SHARED, DESCENT], ids=str)
+def test_ratings_without_a_range(size: float, solver: dict[str, Any]) -> None:
     # Nothing is known about the ratings but the bound they are clipped to; no number may stop it.
     extra = (np.arange(ITEMS), size * np.where(np.arange(ITEMS) % 2, 3.0, -3.0))
     with_user, without = neighbours(extra, rating_range=None)
-    check(training(label_bound=1.0, regularization=0.0, solver=solver), with_user, without)
+    check(training(bounds__label=1.0, regularization=0.0, **solver), with_user, without)
 
 
-def test_a_vector_beyond_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    def overflowing(self: Any, start: Any, *rest: Any) -> Any:
-        return np.full((len(start) - 1, 3), np.nan)
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
+def test_a_vector_beyond_numbers(monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
+    def overflowing(self: Any, items: Any, shared: Any, ridge: Any) -> Any:
+        return np.full((len(ridge), items.shape[1]), np.nan)
 
-    monkeypatch.setattr(CpuEngine, "solve_users", overflowing)
-    model = training()(neighbours(worst_users()["ordinary"])[0])
+    plant(monkeypatch, "_solve", lambda honest: overflowing)
+    model = training(engine=engine)(neighbours(worst_users()["ordinary"])[0])
     assert np.isfinite(model.items).all()
 
 
 @pytest.mark.parametrize("extra", worst_users().values(), ids=worst_users().keys())
 def test_the_most_frequent_items(extra: tuple[Any, Any]) -> None:
-    check(training(catalogue=ap.MostFrequent(0.4)), *neighbours(extra))
+    check(training(catalog=ap.MostFrequent(0.4)), *neighbours(extra))
 
 
 def test_the_bounds_are_reached() -> None:
     # A sensitivity far above what a user can do would waste accuracy.
-    for settings in (
-        {"regularization": 1e-3, "statistics": "per-task"},
-        {
-            "regularization": 1e-3,
-            "statistics": "per-task",
-            "feedback": "implicit",
-            "normalise": False,
-        },
-    ):
+    weak: dict[str, Any] = {"regularization": 1e-3, **PER_ITEM}
+    for settings in (weak, {**weak, "feedback": "implicit", "bounds__normalize": False}):
         extra = worst_users()["extremes in turn"]
         found = ratios(check(training(**settings), *neighbours(extra)))
         assert found["weights"] > 0.99999
         assert found["sweep 2.A"] > 0.999
     assert found["sweep 2 gramian"] > 0.999
     assert found["sweep 2.b"] > 0.999
-    shared = ratios(check(training(statistics="shared", feedback="implicit"), *neighbours(extra)))
+    shared = ratios(check(training(**SHARED, feedback="implicit"), *neighbours(extra)))
     assert min(shared["users"], shared["sweep 1"], shared["sweep 2 gramian"]) > 0.999
-    alone = ratios(
-        check(training(centring="global"), *neighbours(worst_users()["everything at the top"]))
-    )
+    top = neighbours(worst_users()["everything at the top"])
+    alone = ratios(check(training(offsets__center="global"), *top))
     assert alone["mean"] > 0.99999
 
 
@@ -205,53 +205,55 @@ class TestPlantedFaults:
 
     def test_nothing_planted(self) -> None:
         assert not self.caught("extremes in turn")
-        assert not self.caught("extremes in turn", feedback="implicit", solver="descent")
+        assert not self.caught("extremes in turn", feedback="implicit", **DESCENT)
 
-    @pytest.mark.parametrize("statistics", ["shared", "per-task"])
-    def test_user_vectors_not_bounded(
-        self, monkeypatch: pytest.MonkeyPatch, statistics: str
-    ) -> None:
+    @pytest.mark.parametrize("matrices", ["shared", "per-item"])
+    def test_user_vectors_not_bounded(self, monkeypatch: pytest.MonkeyPatch, matrices: str) -> None:
         def twice(rows: Any, bound: float, *, stretch: bool) -> Any:
             return short_rows(rows, 2 * bound, stretch=stretch)
 
-        monkeypatch.setattr(item_step, "short_rows", twice)
-        weak = {"regularization": 1e-3, "statistics": statistics}
+        monkeypatch.setattr(reference, "short_rows", twice)
+        weak = {"regularization": 1e-3, "solver__matrices": matrices}
         assert self.caught("extremes in turn", **weak)
         assert self.caught("extremes in turn", **weak, feedback="implicit")
 
     def test_exact_number_of_users(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(
-            factorization, "release_users", lambda data, curator, mu: float(data.users)
-        )
-        assert self.caught("ordinary", statistics="shared")
+        prepare = steps.prepare
+
+        def exact(settings: Any, data: ap.Interactions, session: Session, curator: Any) -> Any:
+            found = prepare(settings, data, session, curator)
+            return replace(found, users=float(data.users))
+
+        monkeypatch.setattr(factorization, "prepare", exact)
+        assert self.caught("ordinary", **SHARED)
 
     def test_ratings_not_clipped(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(item_step, "clip_values", lambda values, bound: values)
-        weak = {"regularization": 1e-3, "label_bound": 0.5}
-        assert self.caught("extremes in turn", **weak, clip="row")
+        monkeypatch.setattr(reference, "clip_values", lambda values, bound: values)
+        weak = {"regularization": 1e-3, "bounds__label": 0.5}
+        assert self.caught("extremes in turn", **weak, solver__clip="row")
 
-    def test_exact_counts_in_the_regulariser(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        real = ap.AdaptiveWeights.typical_weights
-        exact: dict[str, Any] = {}
-        allocate = ap.Allocation.allocate
+    def test_exact_counts_in_the_regularizer(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        learn = steps.learn_offsets
 
-        def spying(self: Any, graph: Any, curator: Any, known: Any = None) -> Any:
-            exact["sizes"] = graph.task_sizes() + 1.0
-            return allocate(self, graph, curator, known)
+        def leaking(settings: Any, plan: Any, preparation: Any, session: Any, curator: Any) -> Any:
+            [(_, (sizes,))] = session.exact_sums(Counts(1))
+            exact = replace(preparation, sizes=sizes[:, 0] + 1.0)
+            return learn(settings, plan, exact, session, curator)
 
-        def leaking(self: Any, sizes: Any, sums: Any) -> Any:
-            return real(self, sizes, sums)[0], exact["sizes"]
-
-        monkeypatch.setattr(ap.Allocation, "allocate", spying)
-        monkeypatch.setattr(ap.AdaptiveWeights, "typical_weights", leaking)
+        monkeypatch.setattr(factorization, "learn_offsets", leaking)
         assert self.caught("ordinary")
 
     def test_gramian_not_released(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(
-            item_step.ItemStep,
-            "_gramian",
-            lambda self, name, features, unit: unit**2 * (features.T @ features.astype(float)),
-        )
+        released = steps.released
+
+        def leaking(session: Any, query: Any, release: Any) -> Any:
+            values = released(session, query, release)
+            if isinstance(query, Gramian):
+                [(_, units)] = session.sums(query, release.grids)
+                return (units[0] * release.grids[0],)
+            return values
+
+        monkeypatch.setattr(steps, "released", leaking)
         assert self.caught("ordinary", feedback="implicit")
 
     def test_weights_of_a_user_above_its_budget(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,44 +262,34 @@ class TestPlantedFaults:
             "normalised",
             lambda user, task, raw: UserWeights(user, task, np.ones(len(raw)), bounded=False),
         )
-        monkeypatch.setattr(
-            UserWeights, "bound", lambda self, norm, because: UserBound(norm, because)
-        )
         monkeypatch.setattr(UserWeights, "bounded", True)
         with pytest.raises((AssertionError, ap.ReleaseError)):
             check(training(), *neighbours(worst_users()["everything at the top"]))
 
     def test_first_items_from_the_data(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        first = factorization.MatrixFactorization._first_items
-        users: dict[str, int] = {}
-        checked = factorization.MatrixFactorization._check_data
+        first = steps.first_items
+        fit = training()
 
-        def spying(self: Any, data: ap.Interactions) -> None:
-            users["number"] = data.users
-            checked(self, data)
+        def with_leak(data: ap.Interactions) -> Any:
+            def leaking(*given: Any) -> Any:
+                return first(*given) / math.sqrt(data.users)
 
-        def leaking(self: Any, items: int, factors: int) -> Any:
-            return first(self, items, factors) / math.sqrt(users["number"])
+            monkeypatch.setattr(factorization, "first_items", leaking)
+            return fit(data)
 
-        monkeypatch.setattr(factorization.MatrixFactorization, "_check_data", spying)
-        monkeypatch.setattr(factorization.MatrixFactorization, "_first_items", leaking)
-        assert self.caught("ordinary")
+        assert notices(with_leak, *neighbours(worst_users()["ordinary"]))
 
-    def test_catalogue_of_the_data(self) -> None:
+    def test_catalog_of_the_data(self) -> None:
         # Without a public list, and none chosen privately, the items that exist give a user away.
         with pytest.raises(ap.DataError, match="must be public"):
             training()(neighbours(worst_users()["ordinary"], items=None)[0])
 
-    def test_too_many_items_counted_for_the_catalogue(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        from apportion.data import Graph
-
+    def test_too_many_items_counted_for_the_catalog(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(
             Graph, "sample", lambda self, at_most, key: np.ones(len(self.user), dtype=bool)
         )
-        catalogue = ap.PrivateCatalogue(share=0.5, cap=2)
-        fit = training(catalogue=catalogue, epsilon=50.0, feedback="implicit")
+        catalog = ap.PrivateCatalog(share=0.5, cap=2)
+        fit = training(catalog=catalog, epsilon=50.0, feedback="implicit")
         extra = worst_users()["everything at the top"]
         assert notices(fit, *neighbours(extra, items=None))
 
@@ -308,12 +300,12 @@ class TestPlantedFaults:
     [
         {"factors": "auto", "sweeps": "auto"},
         {"feedback": "implicit"},
-        {"centring": "global"},
-        {"catalogue": ap.MostFrequent(0.5)},
+        {"offsets": ap.Offsets(center="global")},
+        {"catalog": ap.MostFrequent(0.5)},
     ],
     ids=str,
 )
-def test_a_training_that_goes_on_from_a_preparation(name: str, settings: dict[str, Any]) -> None:
+def test_a_training_that_resumes_a_preparation(name: str, settings: dict[str, Any]) -> None:
     def fit(data: ap.Interactions) -> Any:
         model = ap.MatrixFactorization(
             **{"factors": 3, "sweeps": 2, "epsilon": 2.0, "noise_seed": 5, **settings}

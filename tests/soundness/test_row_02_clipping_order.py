@@ -1,32 +1,44 @@
 """Row 2: gradients are clipped user by user, before they are summed."""
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
 import apportion as ap
-from apportion.engine import CpuEngine, TaskRows
-from apportion.privacy.bounds import row_norms, truncate
-from tests.soundness.harness import Array, caught, check, compare, descent, neighbours, worst_users
+from apportion.engine.queries import Gradients
+from apportion.privacy import truncated
+from apportion.tasks.losses import squared
+from tests.soundness.harness import (
+    Array,
+    caught,
+    check,
+    compare,
+    descent,
+    neighbours,
+    plant,
+    worst_users,
+)
 
 EXTRA = worst_users()["at the bound in all tasks"]
+# Nothing is ever clipped by it, and a row's gradient is still a whole number of units.
+WIDE = 1e9
 
 
-def summed_then_clipped(
-    self: CpuEngine,
-    rows: TaskRows,
-    norms: Array,
-    coef: Array,
-    derivative: object,
-    bound: float,
-    grid: float,
-) -> Array:
+def summed_then_clipped(honest: Any) -> Any:
     """The paper's line: clip(sum over users of weighted gradients, bound), task by task."""
-    total = honest(self, rows, norms, coef, derivative, np.inf, grid)
-    norm = np.linalg.norm(total, axis=1, keepdims=True)
-    return truncate(total * np.minimum(1, bound / np.maximum(norm, 1e-300)), grid)
+
+    def gradients(self: Any, query: Gradients, grid: float) -> Any:
+        total = honest(self, replace(query, bound=WIDE), grid) * grid
+        norm = np.linalg.norm(total, axis=1, keepdims=True)
+        return truncated(total * np.minimum(1, query.bound / np.maximum(norm, 1e-300)), grid)
+
+    return gradients
 
 
-honest = CpuEngine.row_clipped_gradient
+def unclipped(honest: Any) -> Any:
+    return lambda self, query, grid: honest(self, replace(query, bound=WIDE), grid)
 
 
 def test_clipping_before_summing_is_safe() -> None:
@@ -34,11 +46,14 @@ def test_clipping_before_summing_is_safe() -> None:
 
 
 def test_clipping_after_summing_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(CpuEngine, "row_clipped_gradient", summed_then_clipped)
+    plant(monkeypatch, "_gradients", summed_then_clipped)
     assert caught(descent(ap.UniformWeights(), clip="row", gradient_bound=0.1), EXTRA)
 
 
-def test_how_far_one_user_can_move_a_clipped_sum(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("engine", [ap.CpuEngine(), ap.ReferenceEngine()], ids=repr)
+def test_how_far_one_user_can_move_a_clipped_sum(
+    monkeypatch: pytest.MonkeyPatch, engine: ap.Engine
+) -> None:
     # A user in all twelve tasks pulls every clipped sum from one end to the other: in each task it
     # moves by up to twice the bound, however small the user's weight is there.
     rng = np.random.default_rng(0)
@@ -53,38 +68,26 @@ def test_how_far_one_user_can_move_a_clipped_sum(monkeypatch: pytest.MonkeyPatch
     }
     both = {name: np.concatenate([crowd[name], giant[name]]) for name in crowd}
     pair = ap.TaskData(**both, tasks=12), ap.TaskData(**crowd, tasks=12)
-    fit = descent(ap.UniformWeights(), clip="row", gradient_bound=1e-4)
+    fit = descent(ap.UniformWeights(), clip="row", gradient_bound=1e-4, engine=engine)
     assert max(change.ratio for change in compare(fit, *pair)) <= 1
-    monkeypatch.setattr(CpuEngine, "row_clipped_gradient", summed_then_clipped)
-    data = pair[0]
-    totals = []
-    for each in pair:
-        weights = ap.UniformWeights().weigh(each.graph, np.ones(12), 0)
-        of_pair = each.pair_of_row
-        rows = TaskRows.sort(
-            each.features, each.feature_row, each.labels, weights.per_row(of_pair),
-            weights.user[of_pair], weights.task[of_pair], 12,
-        )  # fmt: skip
-        derivative = ap.tasks.losses.squared().compiled
-        totals.append(
-            CpuEngine().row_clipped_gradient(
-                rows, row_norms(each.features), np.zeros((12, 3)), derivative, 1e-4, 0.0
-            )
-        )
-    assert data.tasks == 12
-    assert (
-        np.linalg.norm(totals[0] - totals[1]) > 6 * 1e-4
-    )  # about 2 sqrt(12) = 6.9 times the bound
+
+    def moved() -> float:
+        totals: list[Array] = []
+        for each in pair:
+            session = engine.load(each.rows())
+            session.bound_features(2.0, whole=False)
+            session.weigh(ap.UniformWeights().rule(12, None, 0, lambda: each.graph))
+            query = Gradients(np.zeros((12, 3)), squared(), 1e-4, 0.7, clip="row")
+            [(_, (units,))] = session.sums(query, (2.0**-40,))
+            totals.append(units * 2.0**-40)
+        return float(np.linalg.norm(totals[0] - totals[1]))
+
+    assert moved() <= 1e-4
+    plant(monkeypatch, "_gradients", summed_then_clipped)
+    assert moved() > 6 * 1e-4  # about 2 sqrt(12) = 6.9 times the bound
 
 
 @pytest.mark.parametrize("clip", ["user", "row"])
 def test_missing_clipping_is_caught(monkeypatch: pytest.MonkeyPatch, clip: str) -> None:
-    for name in ("row_clipped_gradient", "user_clipped_gradient"):
-        method = getattr(CpuEngine, name)
-
-        def unclipped(self, rows, norms, coef, derivative, bound, grid, method=method):  # type: ignore[no-untyped-def]
-            del bound
-            return method(self, rows, norms, coef, derivative, np.inf, grid)
-
-        monkeypatch.setattr(CpuEngine, name, unclipped)
+    plant(monkeypatch, "_gradients", unclipped)
     assert caught(descent(ap.UniformWeights(), clip=clip, gradient_bound=0.1), EXTRA)

@@ -6,50 +6,69 @@ import numpy as np
 import pytest
 
 import apportion as ap
-from apportion.recommend.recommender import UserStep
-from tests.soundness.harness import check, notices
+from apportion.data.centering import Centering
+from apportion.engine.queries import Means
+from apportion.privacy import truncated
+from tests.soundness.harness import check, notices, plant
 from tests.soundness.test_recommender import RANGE, neighbours, training, worst_users
 
+GLOBAL = {"offsets__center": "global"}
 TOP = worst_users()["everything at the top"]
 
 
 def test_the_mean_is_a_release_with_the_sensitivity_of_one_user() -> None:
-    model = training(centring="global")(neighbours(TOP)[0])
+    model = training(**GLOBAL)(neighbours(TOP)[0])
     [record] = [record for record in model.privacy.ledger if record.name == "mean"]
     assert record.sensitivity == pytest.approx(np.sqrt(2))
     [change] = [
         change
-        for change in check(training(centring="global"), *neighbours(TOP))
+        for change in check(training(**GLOBAL), *neighbours(TOP))
         if change.name == "mean"
     ]
     assert change.ratio > 0.99999  # reached, and not passed, by whoever rates everything at the top
 
 
 def test_own_means_are_no_release() -> None:
-    model = training(centring="user")(neighbours(TOP)[0])
+    model = training(offsets__center="user")(neighbours(TOP)[0])
     assert "mean" not in [record.name for record in model.privacy.ledger]
 
 
 def test_the_range_is_a_public_input() -> None:
-    model = training(centring="global")(neighbours(TOP)[0])
+    model = training(**GLOBAL)(neighbours(TOP)[0])
     assert model.privacy.public_inputs["rating_range"] == RANGE
     with pytest.raises(ap.DataError, match="rating_range"):
-        training(centring="global", label_bound=1.0)(neighbours(TOP, rating_range=None)[0])
+        training(**GLOBAL, bounds__label=1.0)(neighbours(TOP, rating_range=None)[0])
 
 
 def test_a_sum_over_ratings_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     # As in the released code: a user of k ratings adds k of them, at the sensitivity of few.
-    def sums(self: UserStep, start: Any, rating: Any) -> Any:
-        return np.add.reduceat(np.append(rating.astype(float), 0.0), start[:-1])
+    def fault(honest: Any) -> Any:
+        def rows_not_means(self: Any, query: Means, grid: float) -> Any:
+            scaled = (self._given.label.astype(float) - query.middle) / query.half
+            return truncated(np.array([[scaled.sum(), float(len(scaled))]]), grid)
 
-    monkeypatch.setattr(UserStep, "means", sums)
+        return rows_not_means
+
+    plant(monkeypatch, "_means", fault)
+    assert notices(training(**GLOBAL), *neighbours(TOP))
+
+
+def test_means_beyond_their_range_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Ratings are within the public range; if they are not, means are clipped all the same.
+    real = Centering.centers
+
+    def far_off(self: Centering, start: Any, rating: Any) -> Any:
+        return real(self, start, rating) * 3.0
+
+    monkeypatch.setattr(Centering, "centers", far_off)
+    assert not notices(training(**GLOBAL), *neighbours(TOP))
     monkeypatch.setattr(np, "clip", lambda values, low, high: values)
-    assert notices(training(centring="global"), *neighbours(TOP))
+    assert notices(training(**GLOBAL), *neighbours(TOP))
 
 
 def test_everybody_s_exact_mean_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def everybody(self: UserStep, start: Any, rating: Any) -> Any:
+    def everybody(self: Centering, start: Any, rating: Any) -> Any:
         return np.full(len(start) - 1, rating.mean())
 
-    monkeypatch.setattr(UserStep, "means", everybody)
+    monkeypatch.setattr(Centering, "centers", everybody)
     assert notices(training(), *neighbours(TOP))

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import apportion as ap
-from apportion.data import Graph
+from apportion.engine import Session
+from apportion.engine.queries import Counts
 from apportion.privacy import Curator, Ledger, Record, UserBound
 from tests.soundness.harness import Array, caught, ridge, worst_users
 
@@ -23,9 +24,10 @@ RELEASED = {
 def test_exact_counts_are_caught(
     monkeypatch: pytest.MonkeyPatch, allocation: ap.Allocation
 ) -> None:
-    def exact(self: ap.PrivateCounts, graph: Graph, curator: Curator) -> Array:
-        curator.counts("counts", graph.task_sizes(), UserBound(100.0, "a lot"), 0.01, "for show")
-        return np.maximum(graph.task_sizes(), 1.0)
+    def exact(self: ap.PrivateCounts, session: Session, curator: Curator) -> Array:
+        [(_, (sizes,))] = session.exact_sums(Counts(1))
+        curator.release("counts", sizes.astype(np.int64), UserBound(100.0, "a lot"), 0.01, "show")
+        return np.maximum(sizes[:, 0], 1.0)
 
     monkeypatch.setattr(ap.PrivateCounts, "estimate", exact)
     assert caught(ridge(allocation), worst_users()["ordinary"])

@@ -5,22 +5,22 @@ from typing import Any
 import pytest
 
 import apportion as ap
-from apportion.engine.cpu.spectral import solve_filtered
+from apportion.tasks import statistics
 from apportion.tasks.shrunk import Shrinkage
 from tests.soundness.harness import Array, caught, ridge, worst_users
 
 EXTRA = worst_users()["ordinary"]
 
 
-def test_a_regulariser_scaled_by_an_exact_sum_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    solve = solve_filtered
+def test_a_regularizer_scaled_by_an_exact_sum_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    solve = statistics.solve_filtered
     fit = ridge(ap.AdaptiveWeights(), statistics="per-task")
 
     def fit_with_leak(data: ap.TaskData) -> Any:
-        def leaking(A: Array, b: Array, alpha: float, ridge: float) -> Array:
-            return solve(A, b, alpha + len(data.labels) / data.tasks, ridge)
+        def leaking(A: Array, b: Array, alpha: Array, *rest: Any) -> Array:
+            return solve(A, b, alpha + len(data.labels) / data.tasks, *rest)
 
-        monkeypatch.setattr("apportion.tasks.ridge.solve_filtered", leaking)
+        monkeypatch.setattr(statistics, "solve_filtered", leaking)
         return fit(data)
 
     assert caught(fit_with_leak, EXTRA)

@@ -1,14 +1,11 @@
 """No worst-case user moves any release by more than its recorded sensitivity, under any allocation."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import apportion as ap
-from apportion.tasks import ridge as ridge_module
-from apportion.tasks import shared
 from tests.soundness.harness import (
     PRIVATE_ALLOCATIONS,
     TASKS,
@@ -18,6 +15,7 @@ from tests.soundness.harness import (
     classifier,
     descent,
     neighbours,
+    plant,
     ridge,
     worst_users,
 )
@@ -40,12 +38,10 @@ def test_adding_a_worst_case_user(
 def test_weights_that_are_not_squared_are_caught(
     monkeypatch: pytest.MonkeyPatch, statistics: str
 ) -> None:
-    real = shared.release_second_moment
+    def not_squared(honest: Any) -> Any:
+        return lambda self: np.sqrt(honest(self))
 
-    def not_squared(curator: Any, rows: Any, *rest: Any) -> Any:
-        return real(curator, replace(rows, weight=np.sqrt(rows.weight)), *rest)
-
-    monkeypatch.setattr(ridge_module, "release_second_moment", not_squared)
+    plant(monkeypatch, "_squared_weights", not_squared)
     extra = worst_users()["at the bound in all tasks"]
     assert caught(ridge(ap.UniformWeights(), statistics=statistics), extra)
 

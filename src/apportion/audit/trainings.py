@@ -14,7 +14,7 @@ import numpy as np
 from apportion.allocation import AdaptiveWeights, PrivateCounts
 from apportion.data import Interactions, TaskData
 from apportion.privacy import mu_from_epsilon
-from apportion.recommend import MatrixFactorization, PrivateCatalogue
+from apportion.recommend import Bounds, MatrixFactorization, Offsets, PrivateCatalog
 from apportion.tasks import MultiTaskDescent, MultiTaskRidge
 from apportion.tasks.losses import squared
 
@@ -69,7 +69,7 @@ def trainings(epsilon: float, delta: float, seed: int) -> dict[str, Training]:
         **budget,
         "factors": DIMENSION,
         "sweeps": 2,
-        "feature_bound": 0.5,
+        "bounds": Bounds(feature=0.5),
         "seed": seed,
     }
     loss = squared()
@@ -98,9 +98,7 @@ def trainings(epsilon: float, delta: float, seed: int) -> dict[str, Training]:
             lambda data, noise: MatrixFactorization(
                 **factors,
                 allocation=_ALLOCATION,
-                centring="global",
-                intercept_share=0.3,
-                mean_share=0.2,
+                offsets=Offsets(center="global", mean_share=0.2, intercept_share=0.3),
                 noise_seed=noise,
             ).fit(data),
             *_ratings(rng),
@@ -110,7 +108,7 @@ def trainings(epsilon: float, delta: float, seed: int) -> dict[str, Training]:
             lambda data, noise: MatrixFactorization(
                 **factors,
                 feedback="implicit",
-                catalogue=PrivateCatalogue(share=0.3, cap=TASKS),
+                catalog=PrivateCatalog(share=0.3, cap=TASKS),
                 noise_seed=noise,
             ).fit(data),
             *_events(rng, epsilon, delta),
