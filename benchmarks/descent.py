@@ -4,12 +4,14 @@ python -m benchmarks.descent
 """
 
 import argparse
-from typing import Any
+import itertools
+from typing import get_args
 
 import numpy as np
 
-from apportion.engine import CpuEngine, TaskRows, UserRows
-from apportion.privacy.bounds import row_norms
+import apportion as ap
+from apportion.data.rows import Rows
+from apportion.engine import CpuEngine, queries
 from apportion.tasks.losses import LOSSES
 from benchmarks.timing import seconds
 
@@ -22,27 +24,24 @@ def main(rows: int, dimension: int, tasks: int, per_user: int) -> None:
     task = rng.choice(tasks, rows, p=share / share.sum())
     user = np.arange(rows) // per_user
     features = rng.standard_normal((rows, dimension))
-    label, weight = rng.choice([-1.0, 1.0], rows), rng.random(rows)
+    label = rng.choice([-1.0, 1.0], rows)
     vector, coef = rng.normal(size=dimension), 0.1 * rng.normal(size=(tasks, dimension))
     read = seconds(lambda: features @ vector, repeat=5)
     print(f"{rows:,} rows of {dimension}: reading the features once (BLAS gemv) {read:.3f} s")
 
-    by_task = np.argsort(task, kind="stable")
-    orders: dict[str, tuple[str, Any, Any]] = {
-        "rows clipped": ("row_clipped_gradient", TaskRows, by_task),
-        "users clipped": ("user_clipped_gradient", UserRows, np.lexsort((task, user))),
-    }
-    for name, (method, kind, order) in orders.items():
-        # The examples lie in memory in the order in which they are used, as the pass over them does.
-        example = (features[order], np.arange(rows), label[order], weight[order])
-        sorted_rows = kind.sort(*example, user[order], task[order], tasks)
-        norms = row_norms(example[0])
-        del example
-        for loss in ("squared", "logistic"):
-            derivative = LOSSES[loss]().compiled
-            step = getattr(CpuEngine(), method)
-            time = seconds(lambda: step(sorted_rows, norms, coef, derivative, 1.0, GRID), repeat=5)  # noqa: B023
-            print(f"  {name}, {loss}: {time:.3f} s, {time / read:.2f} x reading")
+    by_user = np.lexsort((task, user))
+    start = np.searchsorted(user, np.arange(user[-1] + 2))
+    data = Rows(
+        start, task[by_user], np.arange(tasks), np.arange(len(start) - 1, dtype=np.uint64), label,
+        features, np.arange(rows),
+    )  # fmt: skip
+    session = CpuEngine().load(data)
+    session.weigh(ap.UniformWeights().rule(tasks, None, 0, lambda: data.graph()[0]))
+    session.bound_features(1.0, whole=False)
+    for clip, loss in itertools.product(get_args(queries.Clip), ("squared", "logistic")):
+        query = queries.Gradients(coef, LOSSES[loss](), 1.0, 1.0, clip=clip)
+        time = seconds(lambda: list(session.sums(query, (GRID,))), repeat=5)  # noqa: B023
+        print(f"  {clip}s clipped, {loss}: {time:.3f} s, {time / read:.2f} x reading")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 python -m benchmarks.foundation
 """
 
+import itertools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,8 +11,8 @@ import numpy as np
 
 import apportion as ap
 from apportion.allocation.optimal import solve_task_weights
-from apportion.engine import CpuEngine, TaskRows
-from apportion.privacy import NoiseSource
+from apportion.engine import CpuEngine, queries
+from apportion.privacy import NoiseSource, UserBound
 from apportion.privacy.discrete import Scales
 from apportion.privacy.noise import TILE
 from benchmarks.timing import seconds
@@ -47,19 +48,27 @@ def noise(tiles: int = 100) -> None:
 
 
 def statistics(rows: int = 2_000_000) -> None:
+    users, tasks, d = 50_000, 2000, 32
     rng = np.random.default_rng(0)
-    tasks, d = 2000, 32
-    features = rng.normal(size=(50_000, d))
-    row, task = rng.integers(0, 50_000, rows), rng.integers(0, tasks, rows)
-    sorted_rows = TaskRows.sort(features, row, rng.random(rows), rng.random(rows), row, task, tasks)
+    user, task = rng.integers(0, users, rows), rng.integers(0, tasks, rows)
+    features = rng.normal(size=(users, d))
+    data = ap.TaskData(user, task, features, rng.random(rows), tasks=tasks, per_user=True)
+    session = CpuEngine().load(data.rows())
+    session.weigh(ap.UniformWeights().rule(tasks, None, 0, lambda: data.graph))
+    session.bound_features(1.0)
+    query = queries.Statistics(queries.RightHandSides(1.0, 1.0))
+    grids = UserBound(1.0, "A").grid(1.0), UserBound(1.0, "b").grid(1.0)
+    order = np.argsort(task, kind="stable")
+    user, weight, label = user[order], rng.random(rows), rng.random(rows)
+    start = np.searchsorted(task[order], np.arange(tasks + 1))
 
     def numpy_loop() -> None:
-        for first, stop in zip(sorted_rows.start, sorted_rows.start[1:], strict=False):
-            X = features[sorted_rows.feature_row[first:stop]]
-            weighted = sorted_rows.weight[first:stop, None] * X
-            X.T @ weighted, weighted.T @ sorted_rows.label[first:stop]
+        for first, stop in itertools.pairwise(start):
+            X = features[user[first:stop]]
+            weighted = weight[first:stop, None] * X
+            X.T @ weighted, weighted.T @ label[first:stop]
 
-    ours = seconds(lambda: CpuEngine().statistics(sorted_rows, 0, tasks))
+    ours = seconds(lambda: list(session.sums(query, grids)))
     peer = seconds(numpy_loop)
     print(
         f"A and b of {rows:,} rows, d = 32: {ours:.2f} s, {ours / peer:.2f} x a NumPy loop over tasks"

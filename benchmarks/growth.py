@@ -23,9 +23,7 @@ def sweep(rows: int) -> float:
         users=rows // 73, items=rows // 500, rows=rows, rating_range=None, popular_tenth=0.86
     )
     stamps: list[float] = []
-    model = ap.MatrixFactorization(
-        FACTORS, 3, "implicit", epsilon=1.0, statistics="shared", noise_seed=0
-    )
+    model = ap.MatrixFactorization(FACTORS, 3, "implicit", epsilon=1.0, noise_seed=0)
     model.fit(data, on_sweep=lambda *_: stamps.append(time.perf_counter()))
     return float(np.diff(stamps).min())
 

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
 
 import numpy as np
 import scipy.sparse
@@ -19,10 +18,11 @@ from numba import get_num_threads, njit
 from threadpoolctl import threadpool_limits
 
 import apportion as ap
-from apportion.engine import CpuEngine, TaskRows
+from apportion.engine import CpuEngine, Session, queries
 from apportion.engine.cpu.gram import TILE, add_upper, aligned
-from apportion.engine.cpu.users import _solve_exactly
-from apportion.privacy import UserBound, short_rows
+from apportion.engine.cpu.topk import top
+from apportion.engine.cpu.users import _solve_exactly, solve_users
+from apportion.privacy import UserBound
 
 USERS, ITEMS, ROWS = 136_677, 20_108, 10_000_000
 TOP_USERS = 10_000
@@ -74,11 +74,9 @@ def gram() -> None:
 def sweeps() -> None:
     """User step, statistics and moments of data of MovieLens-20M's shape."""
     data = ap.simulate_interactions(users=USERS, items=ITEMS, rows=ROWS, rating_range=None)
-    rng, engine = np.random.default_rng(0), CpuEngine()
+    rng = np.random.default_rng(0)
     start, item = data.by_user.start, data.by_user.other
-    label, weight = np.ones(len(item)), rng.random(len(item))
-    user = np.repeat(np.arange(len(start) - 1), np.diff(start))
-    order = np.argsort(item, kind="stable")
+    label = np.ones(len(item))
     few = np.arange(0, len(start) - 1, 50)
     for d in SIZES:
         items = rng.normal(size=(ITEMS, d)) / np.sqrt(d)
@@ -89,7 +87,7 @@ def sweeps() -> None:
             system = (start, item, label, items, ridge, shared)
             vectors = np.zeros((len(start) - 1, d))
             ours, plain = fastest(
-                partial(engine.solve_users, *system),
+                partial(solve_users, *system),
                 partial(_solve_exactly, few, *system, vectors),
                 rounds=3,
             )
@@ -98,21 +96,16 @@ def sweeps() -> None:
                 f"user step, {feedback}, d = {d}: {ours:.2f} s, {ours / plain:.3f} x plain float64"
             )
         features = rng.normal(size=(USERS, d))
-        short, unit = short_rows(features, 1.0)
         grids = UserBound(1.0, "A").grid(1.0), UserBound(1.0, "b").grid(1.0)
-        rows = TaskRows.sort(
-            cast(Any, short), user[order], label, weight, user[order], item[order], ITEMS
-        )
-        rows = replace(rows, unit=unit)
+        session = CpuEngine().load(replace(data.rows(), features=features))
+        session.weigh(ap.UniformWeights().rule(ITEMS, None, 0, lambda: data.graph))
+        session.bound_features(1.0)
+        right = queries.RightHandSides(1.0, 1.0)
+        by_item = data.by_item
         matrix = scipy.sparse.csr_matrix(
-            (rows.weight * rows.label, rows.feature_row, rows.start), shape=(ITEMS, USERS)
+            (np.ones(len(item)), by_item.other, by_item.start), shape=(ITEMS, USERS)
         )
         X = rng.normal(size=(2**11, d))
-        block = max(1, 64 * 2**20 // (8 * d * (d + 1)))
-
-        def statistics(rows: TaskRows = rows, block: int = block, grids: Any = grids) -> None:
-            for first in range(0, ITEMS, block):
-                engine.statistics(rows, first, min(first + block, ITEMS), grids)
 
         def products(X: np.ndarray = X) -> None:
             with threadpool_limits(1):  # threads that wait for each other would count
@@ -120,9 +113,9 @@ def sweeps() -> None:
                     X.T @ X
 
         summed, multiplied, moments, sparse = fastest(
-            statistics,
+            partial(sums, session, queries.Statistics(right), grids),
             products,
-            partial(engine.moments, rows, grids[1]),
+            partial(sums, session, right, grids[1:]),
             partial(matrix.dot, features),
             rounds=3,
         )
@@ -134,6 +127,12 @@ def sweeps() -> None:
             f"b alone, d = {d}: {moments:.3f} s, {moments / sparse:.2f} x the CPU time of SciPy's "
             f"sparse product"
         )
+
+
+def sums(session: Session, query: queries.Query, grids: tuple[float, ...]) -> None:
+    """All blocks, one after the other."""
+    for _ in session.sums(query, grids):
+        pass
 
 
 def best_items() -> None:
@@ -152,7 +151,7 @@ def best_items() -> None:
         def ours(users: np.ndarray = users, items: np.ndarray = items) -> None:
             for first in range(0, len(users), 800):
                 scores = users[first : first + 800] @ items.T
-                CpuEngine().top(scores, 20, start[first : first + 801], item)
+                top(scores, 20, start[first : first + 801], item)
 
         def peer(users: np.ndarray = users, items: np.ndarray = items) -> None:
             topk(items, users, 20, filter_query_items=history, num_threads=get_num_threads())

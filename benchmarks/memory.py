@@ -19,21 +19,20 @@ def status(name: str) -> float:
 
 
 def main(factors: int = 128, like: str = "ml-20m") -> None:
-    """Print the peaks for both kinds of statistics."""
+    """Print the peaks with one second moment for all items, and with one for each."""
     small = ap.simulate_interactions(users=2000, items=300, rows=20_000)
     data = ap.simulate_interactions(**SHAPES[like])
     vectors = 8e-6 * factors * (data.users + data.items)
-    for statistics in ("shared", "per-task"):
-        model = ap.MatrixFactorization(
-            factors, 1, "implicit", epsilon=1.0, statistics="shared"
-        ).set_params(statistics=statistics)
+    for solver in (ap.SufficientStatistics("shared"), ap.SufficientStatistics("per-item")):
+        model = ap.MatrixFactorization(factors, 1, "implicit", epsilon=1.0, solver=solver)
         model.fit(small)  # compiles
         Path("/proc/self/clear_refs").write_text("5")
         before = status("VmRSS")
         model.fit(data)
         beyond = status("VmHWM") - before - vectors
         print(
-            f"{statistics}: {beyond:.0f} MB beyond data and factors ({vectors:.0f} MB)", flush=True
+            f"{solver.matrices}: {beyond:.0f} MB beyond data and factors ({vectors:.0f} MB)",
+            flush=True,
         )
 
 

@@ -57,15 +57,15 @@ def movielens(path: Path) -> Iterator[tuple[str, str, float, list[float]]]:
 WITHOUT: dict[str, dict[str, dict[str, Any]]] = {
     "rating": {
         "nothing": {},
-        "intercepts": {"intercept_share": 0.0},
-        "whole users clipped": {"clip": "row"},
-        "one second moment": {"statistics": "per-task"},
-        "forecast": {"factors": 32, "sweeps": 4, "intercept_share": 0.2},
+        "intercepts": {"offsets__intercept_share": 0.0},
+        "whole users clipped": {"solver__clip": "row"},
+        "one second moment": {"solver__matrices": "per-item"},
+        "forecast": {"factors": 32, "sweeps": 4, "offsets__intercept_share": 0.2},
     },
     "top-k": {
         "nothing": {},
-        "one second moment": {"statistics": "per-task"},
-        "vectors stretched": {"normalise": False},
+        "one second moment": {"solver__matrices": "per-item"},
+        "vectors stretched": {"bounds__normalize": False},
         "weights n^-0.1": {"allocation": ap.AdaptiveWeights(0.25)},
         "forecast": {"factors": 32, "sweeps": 4},
     },

@@ -7,17 +7,19 @@ NUMBA_NUM_THREADS=2 python -m benchmarks.solves --dimension 128 --systems 20108 
 import argparse
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numba import get_num_threads, njit, prange
 
-from apportion.engine import TaskRows
+from apportion.data.rows import Rows
+from apportion.engine import queries
+from apportion.engine.base import Block
 from apportion.engine.cpu.definite import solve_positive
 from apportion.engine.cpu.spectral import solve_filtered
-from apportion.threads import in_threads
+from apportion.engine.reference import ReferenceSession
 from apportion.privacy import (
     Curator,
     NoiseSource,
@@ -29,7 +31,8 @@ from apportion.privacy import (
 )
 from apportion.privacy.discrete import Scales
 from apportion.tasks.penalty import Penalty
-from apportion.tasks.ridge import solve_statistics
+from apportion.tasks.statistics import solve_exact, solve_released
+from apportion.threads import in_threads
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -76,11 +79,8 @@ def compare_solvers(d: int, sample: int, rounds: int, systems: int) -> None:
 
 def item_step(d: int, systems: int, rounds: int) -> None:
     """Everything but the sums, which are there already."""
-    sums: Any = _Sums(d)
-    nobody = np.zeros(0, dtype=np.int64)
-    rows = TaskRows(
-        np.zeros((0, d)), nobody, np.zeros(0), np.zeros(0), nobody, np.zeros(systems + 1, np.int64)
-    )
+    session = _Sums(d, systems)
+    query = queries.Statistics(queries.RightHandSides(1.0, 1.0))
     penalty = Penalty(np.ones(systems), np.ones(systems), np.eye(d))
     bound = UserBound(1.0, "a benchmark")
     parts = [Part("A", "", bound, width=d, symmetric=True), Part("b", "", bound, width=d)]
@@ -89,7 +89,7 @@ def item_step(d: int, systems: int, rounds: int) -> None:
     def step(epsilon: float) -> None:
         curator = Curator(PrivacyTarget(epsilon, 1e-6))
         release = curator.open("sweep", parts, systems, curator.ledger.affordable_mu())
-        solve_statistics(rows, release, penalty, 1.0, sums)
+        solve_released(session, query, release, penalty, 1.0)
 
     noise = NoiseSource()
     before = _peak()
@@ -97,7 +97,7 @@ def item_step(d: int, systems: int, rounds: int) -> None:
         "  item step",
         {
             "epsilon 1": lambda: step(1.0),
-            "no noise": lambda: step(float("inf")),
+            "no noise": lambda: solve_exact(session, penalty),
             "noise, 1 thread": lambda: _draw(noise, d, systems),
         },
         rounds,
@@ -129,21 +129,29 @@ def fastest(
     return {name: wall for name, (wall, _) in best.items()}
 
 
-class _Sums:
+class _Sums(ReferenceSession):
     """Sums that cost nothing but the memory."""
 
-    def __init__(self, dimension: int) -> None:
-        self._dimension = dimension
+    def __init__(self, dimension: int, systems: int) -> None:
+        nobody = np.zeros(0, dtype=np.int64)
+        super().__init__(
+            Rows(np.zeros(1, np.int64), nobody, np.arange(systems), nobody.view(np.uint64))
+        )
+        self._width = dimension
 
-    def prepare(self, rows: TaskRows) -> TaskRows:
-        return rows
+    def sums(self, query: queries.Query, grids: tuple[float, ...]) -> Iterator[Block]:
+        del query
+        return self._zeros(np.int64 if grids else np.float64)
 
-    def statistics(
-        self, rows: TaskRows, first_task: int, stop_task: int, grids: tuple[float, float] | None
-    ) -> tuple[Array, Array]:
-        del rows, grids
-        tasks, d = stop_task - first_task, self._dimension
-        return np.zeros((tasks, packed_width(d))), np.zeros((tasks, d))
+    def exact_sums(self, query: queries.Query) -> Iterator[Block]:
+        return self.sums(query, ())
+
+    def _zeros(self, dtype: type) -> Iterator[Block]:
+        block = max(256, 64 * 2**20 // (16 * packed_width(self._width)) // 256 * 256)
+        for first in range(0, self.tasks, block):
+            tasks = min(block, self.tasks - first)
+            widths = packed_width(self._width), self._width
+            yield first, tuple(np.zeros((tasks, width), dtype) for width in widths)
 
 
 def _draw(noise: NoiseSource, d: int, systems: int) -> None:

@@ -103,7 +103,7 @@ def test_bench_prints_a_table_or_one_json_object() -> None:
     found = json.loads(run("bench", *quick, "--against", "implicit", "--json").splitlines()[-1])
     assert found["factors"] == 2
     assert sorted(found["ratios"]) == [
-        "per_task_vs_cg", "per_task_vs_exact", "shared_vs_cg", "shared_vs_exact",
+        "per_item_vs_cg", "per_item_vs_exact", "shared_vs_cg", "shared_vs_exact",
     ]  # fmt: skip
     with pytest.raises(ParameterError, match="like must be"):
         run("bench", "--like", "nothing")

@@ -104,8 +104,8 @@ def test_fit_prints_no_number_of_users_or_rows(here: Path, tmp_path: Path, name:
 @pytest.mark.parametrize(
     ("options", "name", "value"),
     [
-        ("--items private", "catalogue", "PrivateCatalogue("),
-        ("--items public --top-share 0.5", "catalogue", "MostFrequent(items=0.5"),
+        ("--items private", "catalog", "PrivateCatalog("),
+        ("--items public --top-share 0.5", "catalog", "MostFrequent(items=0.5"),
         ("--items public", "allocation", "AdaptiveWeights(exponent=0.1"),
         ("--items public --weight-exponent 0.5", "allocation", "AdaptiveWeights(exponent=0.5"),
         ("--items public --allocation uniform", "allocation", "AdaptiveWeights(exponent=0.0"),
@@ -149,7 +149,7 @@ def test_columns_and_positives(tmp_path: Path) -> None:
         "fit", tmp_path / "x.pq", "--user", "who", "--item", "what", "--rating", "stars",
         "--positives", 4, "--items", "public", "--out", tmp_path / "m", *QUICK,
     )  # fmt: skip
-    assert load(tmp_path / "m").released.user_step.feedback == "implicit"
+    assert load(tmp_path / "m").released.fold_in.feedback == "implicit"
 
 
 def test_a_folder_of_parquet_files(here: Path, tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_a_known_data_set_brings_its_range_and_titles(tmp_path: Path) -> None:
     data = archive(tmp_path / "ml-1m.zip")
     run("fit", data, "--data-set", "ml-1m", "--out", tmp_path / "m", *QUICK)
     released = load(tmp_path / "m").released
-    assert released.user_step.rating_range == (1.0, 5.0)
+    assert released.fold_in.rating_range == (1.0, 5.0)
     assert released.titles is not None
     assert released.titles[3] == "Film: 3"
     options = ["--positives", 4, "--top-share", 0.5]
@@ -200,7 +200,7 @@ def test_a_known_data_set_brings_its_range_and_titles(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("catalogue", "content", "data"),
+    ("catalog", "content", "data"),
     [
         ("items.txt", "1\n2\nx\n", [1, 2]),  # numbers in the data, text in the list
         ("items.txt", "1\r\n2\r\n\r\n", ["1", "2"]),
@@ -209,14 +209,14 @@ def test_a_known_data_set_brings_its_range_and_titles(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_catalogue_files_agree_with_the_data(
-    tmp_path: Path, catalogue: str, content: str, data: list[Any], ending: str
+def test_catalog_files_agree_with_the_data(
+    tmp_path: Path, catalog: str, content: str, data: list[Any], ending: str
 ) -> None:
-    (tmp_path / catalogue).write_text(content)
+    (tmp_path / catalog).write_text(content)
     frame = pl.DataFrame({"user": range(400), "item": data * 200})
     (frame.write_csv if ending == "csv" else frame.write_parquet)(tmp_path / f"x.{ending}")
     arguments = [
-        "fit", tmp_path / f"x.{ending}", "--implicit", "--items", tmp_path / catalogue, "--out",
+        "fit", tmp_path / f"x.{ending}", "--implicit", "--items", tmp_path / catalog, "--out",
         tmp_path / "m", *QUICK,
     ]  # fmt: skip
     text = "x" in content or "007" in content
@@ -315,7 +315,7 @@ def test_wrong_usage_of_fit(tmp_path: Path, options: list[str], message: str) ->
     [
         (["missing.csv", "--items", "public"], "there is no file or folder missing.csv"),
         (["ratings.csv", "--items", "missing.txt"], "there is no file or folder missing.txt"),
-        (["ratings.csv", "--items", "few.txt"], "is not in the catalogue"),
+        (["ratings.csv", "--items", "few.txt"], "is not in the catalog"),
         (["ratings.csv", "--items", "public", "--epsilon", "0"], "epsilon must be a number"),
         (["ratings.csv", "--items", "public", "--top-share", "2"], "must be a number above 0"),
         (["ratings.csv", "--items", "public", "--rating", "stars"], "has no column 'stars'"),

@@ -15,7 +15,7 @@ sweeps = 2
 [rating.SGD]
 factors = 3
 sweeps = 2
-steps = 2
+solver__steps = 2
 [rating."DPALS uniform"]
 factors = 3
 sweeps = 1
@@ -39,21 +39,21 @@ sweeps = 2
 [rating."DPSGD uniform"]
 factors = 3
 sweeps = 1
-steps = 2
+solver__steps = 2
 k = 5
 [rating."DPSGD tail"]
 factors = 3
 sweeps = 1
-steps = 2
+solver__steps = 2
 k = 5
 counts_share = 0.1
 counts_cap = 20
 [rating.AdaDPSGD]
 factors = 3
 sweeps = 1
-steps = 2
-feature_bound = 0.5
-label_bound = 1.5
+solver__steps = 2
+bounds__feature = 0.5
+bounds__label = 1.5
 gradient_share = 0.25
 weight_exponent = 0.25
 counts_share = 0.1
@@ -68,7 +68,7 @@ held_out = 20
 
 def both_protocols() -> str:
     """The settings with the same methods under both protocols."""
-    top_k = SETTINGS.replace("[rating", "[top-k").replace("label_bound = 1.5\n", "")
+    top_k = SETTINGS.replace("[rating", "[top-k").replace("bounds__label = 1.5\n", "")
     return SETTINGS + top_k.replace("delta = 1e-5\n", f"delta = 1e-5{TOP_K}")
 
 

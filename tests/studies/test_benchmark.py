@@ -75,9 +75,11 @@ def test_every_settings_file_makes_models_of_all_methods(name: str, protocol: st
 
 
 def test_methods_differ_by_solver_and_allocation(rating: RatingBenchmark) -> None:
-    def made(method: str) -> tuple[Any, Any]:
+    def made(method: str) -> tuple[str, Any]:
         model = rating.model(Case(method, 1.0))
-        return model.solver, model.allocation
+        return "ssp" if isinstance(
+            model.solver, ap.SufficientStatistics
+        ) else "descent", model.allocation
 
     counts = ap.PrivateCounts(0.1, 20)
     expected = {
@@ -99,8 +101,11 @@ def test_a_case_may_have_its_own_weight_exponent(rating: RatingBenchmark) -> Non
 def test_the_gradient_bound_is_in_units_of_the_bounds(
     rating: RatingBenchmark, top_k: TopKBenchmark
 ) -> None:
-    assert rating.model(Case("AdaDPSGD", 1.0)).gradient_bound == 0.25 * 0.5 * 1.5
-    assert top_k.model(Case("AdaDPSGD", 1.0)).gradient_bound == 0.25 * 0.5
+    assert (
+        rating.model(Case("AdaDPSGD", 1.0)).get_params()["solver__gradient_bound"]
+        == 0.25 * 0.5 * 1.5
+    )
+    assert top_k.model(Case("AdaDPSGD", 1.0)).get_params()["solver__gradient_bound"] == 0.25 * 0.5
 
 
 @pytest.mark.parametrize(
@@ -121,7 +126,10 @@ def test_the_nearest_epsilon_is_taken_in_ratio(
         ("[rating.SGD]\n", '[rating.SGD]\nsolver = "ssp"\n', "'solver'"),
         ("epsilon.5]\nfactors = 4", "epsilon.5]\nnoise = 4", r"\[rating.AdaDPALS\].* 'noise'"),
         ("k = 5\n", "", r"\[rating.DPALS uniform\]: k is missing"),
-        ("label_bound = 1.5\n", "", r"\[rating.AdaDPSGD\]: label_bound is missing"),
+        ("bounds__label = 1.5\n", "", r"\[rating.AdaDPSGD\]: bounds__label is missing"),
+        ("[rating.ALS]\n", "[rating.ALS]\nsolver__steps = 3\n", r"ALS\].* 'solver__steps'"),
+        ("[rating.ALS]\n", "[rating.ALS]\nbounds__normalize = true\n", "'bounds__normalize'"),
+        ("[rating.ALS]\n", "[rating.ALS]\nregularization = 0.1\n", "'regularization'"),
         ("[rating]\n", "[rating]\nheld_out = 3\n", r"ml-1m.toml \[rating\].* 'held_out'"),
         ("[rating.SGD]", "[rating.PGD]", r"ml-1m.toml \[rating\].* 'PGD'"),
         ("[rating]\n", "[ratings]\n[rating]\n", "ml-1m.toml: there is no protocol 'ratings'"),
@@ -177,12 +185,12 @@ def test_the_translated_settings_of_ml_10m() -> None:
         for method in ("DPALS uniform", "DPALS tail"):
             here = table[method]["epsilon"][epsilon]
             users_mean = _users_mean("ml-10m", 0.8, 0.25)
-            assert here["regularization"] == pytest.approx(sampling / mean, rel=0.01)
-            assert here["user_regularization"] == pytest.approx(sampling / users_mean, rel=0.01)
+            assert here["regularization__items"] == pytest.approx(sampling / mean, rel=0.01)
+            assert here["regularization__users"] == pytest.approx(sampling / users_mean, rel=0.01)
         here = table["AdaDPALS"]["epsilon"][epsilon]
         users_mean = _users_mean("ml-10m", 0.8, 0.5)
-        assert here["regularization"] == pytest.approx(adaptive / (10 * c * mean), rel=0.01)
-        assert here["user_regularization"] == pytest.approx(adaptive / users_mean, rel=0.01)
+        assert here["regularization__items"] == pytest.approx(adaptive / (10 * c * mean), rel=0.01)
+        assert here["regularization__users"] == pytest.approx(adaptive / users_mean, rel=0.01)
 
 
 def test_the_translated_settings_of_ml_20m() -> None:
@@ -196,8 +204,8 @@ def test_the_translated_settings_of_ml_20m() -> None:
     table = read_settings("ml-20m")["top-k"]
     for epsilon, penalty in (("1", 30), ("5", 40), ("20", 30)):
         here = table["AdaDPALS"]["epsilon"][epsilon]
-        assert here["regularization"] == pytest.approx(penalty / (10 * c), rel=0.01)
-        assert here["user_regularization"] == pytest.approx(penalty / users_mean, rel=0.01)
+        assert here["regularization__items"] == pytest.approx(penalty / (10 * c), rel=0.01)
+        assert here["regularization__users"] == pytest.approx(penalty / users_mean, rel=0.01)
 
 
 def _pairs(data: Interactions) -> set[tuple[int, int]]:
@@ -249,7 +257,7 @@ def test_buckets_are_of_the_items_that_are_learned(settings: Path) -> None:
     table["DPALS uniform"] = {**table["DPALS uniform"], "counts_share": 0.1, "counts_cap": 9}
     here = TopKBenchmark("ml-1m", small_data(), table)
     uniform = here.model(Case("DPALS uniform", 1.0))
-    assert uniform.catalogue == ap.MostFrequent(0.5, ap.PrivateCounts(0.1, 9))
+    assert uniform.catalog == ap.MostFrequent(0.5, ap.PrivateCounts(0.1, 9))
     split = here.split(0)
     assert isinstance(split, TopKSplit)
     model = here.model(Case("ALS")).fit(split.train)

@@ -1,4 +1,4 @@
-"""tradeoff, exponent, slices, neighbours and skew, as a user runs them, on a small archive."""
+"""tradeoff, exponent, slices, neighbors and skew, as a user runs them, on a small archive."""
 
 import csv
 import math
@@ -13,7 +13,7 @@ import apportion as ap
 from apportion.cli import app
 from apportion.studies import benchmark, skew
 from apportion.studies.benchmark import Case, TopKBenchmark, read_benchmarks
-from apportion.studies.neighbours import Neighbours, titles_of
+from apportion.studies.neighbors import Neighbors, titles_of
 from tests.studies.recommender import both_protocols, small_data, write_archive
 
 Run = Callable[..., str]
@@ -96,12 +96,12 @@ def test_slices(run: Run, tmp_path: Path) -> None:
         assert min(buckets) <= float(row["test"]) <= max(buckets)
 
 
-def test_neighbours(run: Run, tmp_path: Path) -> None:
+def test_neighbors(run: Run, tmp_path: Path) -> None:
     options = ("--query", "film 7 (", "--query", "Film 12", "--seeds", "1")
-    printed = run("neighbours", "--epsilon", "1", "--epsilon", "5", *options)
+    printed = run("neighbors", "--epsilon", "1", "--epsilon", "5", *options)
     assert "Film 7 (1999): Drama|War" in printed
-    assert written(tmp_path / "out") == {"neighbours.csv", "overlap.csv", "overlap.png"}
-    lists = read(tmp_path / "out" / "neighbours.csv")
+    assert written(tmp_path / "out") == {"neighbors.csv", "overlap.csv", "overlap.png"}
+    lists = read(tmp_path / "out" / "neighbors.csv")
     assert len(lists) == 2 * 2 * 3 * 6
     assert {row["query"] for row in lists} == {"Film 7 (1999)", "Film 12 (1999)"}
     assert all(row["query"] != row["title"] for row in lists)
@@ -110,10 +110,10 @@ def test_neighbours(run: Run, tmp_path: Path) -> None:
     assert all(0 <= float(row[f"bucket_{b}"]) <= 1 for row in overlap for b in range(5))
 
 
-def test_neighbours_are_those_of_the_model(archive: Path) -> None:
+def test_neighbors_are_those_of_the_model(archive: Path) -> None:
     [here] = read_benchmarks("ml-1m", archive, "top-k")
     titles = titles_of("ml-1m", archive)
-    found = Neighbours(here, titles, ("Film 7 (",), epsilons=(5.0,), seeds=1).run()
+    found = Neighbors(here, titles, ("Film 7 (",), epsilons=(5.0,), seeds=1).run()
     split = here.split(0)
     model = here.model(Case("AdaDPALS", 5.0)).fit(split.train)
     expected, _ = model.similar_items(7, 6, by="dot")
@@ -124,7 +124,7 @@ def test_neighbours_are_those_of_the_model(archive: Path) -> None:
 
 def test_items_to_look_at_go_from_popular_to_rare(archive: Path) -> None:
     [here] = read_benchmarks("ml-1m", archive, "top-k")
-    found = Neighbours(here, {}, epsilons=(5.0,), seeds=1).run()
+    found = Neighbors(here, {}, epsilons=(5.0,), seeds=1).run()
     counts = list(dict.fromkeys(row["query_count"] for row in found.lists))
     assert len(counts) == 5
     assert counts == sorted(counts, reverse=True)
@@ -134,7 +134,7 @@ def test_items_to_look_at_go_from_popular_to_rare(archive: Path) -> None:
 
 def test_a_query_without_a_match(run: Run) -> None:
     with pytest.raises(ap.DataError, match="no item that all models know has 'Pinocchio'"):
-        run("neighbours", "--epsilon", "1", "--seeds", "1", "--query", "Pinocchio")
+        run("neighbors", "--epsilon", "1", "--seeds", "1", "--query", "Pinocchio")
 
 
 def test_skew(archive: Path, tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_paths_without_their_data_sets(archive: Path) -> None:
     assert "give one for each --data" in result.output
 
 
-@pytest.mark.parametrize("study", ["tradeoff", "exponent", "slices", "neighbours", "skew"])
+@pytest.mark.parametrize("study", ["tradeoff", "exponent", "slices", "neighbors", "skew"])
 def test_help(study: str) -> None:
     result = CliRunner().invoke(app, ["reproduce", study, "--help"])
     assert result.exit_code == 0

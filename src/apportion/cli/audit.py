@@ -110,10 +110,10 @@ def _print(console: Console, report: "AuditReport") -> None:
             shown.add_section()
         training = row[0] if row[0] != last else ""
         last = row[0]
-        colour = "green" if row[-1] == "pass" else "bold red"
-        shown.add_row(training, *row[1:-1], f"[{colour}]{row[-1]}[/{colour}]")
+        color = "green" if row[-1] == "pass" else "bold red"
+        shown.add_row(training, *row[1:-1], f"[{color}]{row[-1]}[/{color}]")
     console.print(shown)
     for found in report.findings:
         console.print(f"[bold red]found[/bold red] in {found.training}: {found.what}")
-    colour = "green" if report.passed else "bold red"
-    console.print(summary(report), style=colour, highlight=False)
+    color = "green" if report.passed else "bold red"
+    console.print(summary(report), style=color, highlight=False)

@@ -56,7 +56,7 @@ def bench(
 
 
 _NAMES = {
-    "per_task": "private, a matrix for every item",
+    "per_item": "private, a matrix for every item",
     "shared": "private, one matrix for all items",
     "exact": "not private: implicit, exact",
     "cg": "not private: implicit, conjugate gradient",

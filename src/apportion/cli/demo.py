@@ -72,5 +72,5 @@ def _table(result: "DemoResult") -> Table:
 
 def _change(before: float, after: float) -> str:
     change = after / before - 1
-    colour = "green" if change < 0 else "red"
-    return f"[{colour}]{change:+.0%}[/{colour}]"
+    color = "green" if change < 0 else "red"
+    return f"[{color}]{change:+.0%}[/{color}]"

@@ -22,6 +22,8 @@ from apportion.cli.training import (
     BudgetFile,
     Data,
     Delta,
+    EngineName,
+    EngineOption,
     Epsilon,
     Factors,
     FeatureBound,
@@ -46,6 +48,7 @@ from apportion.cli.training import (
     UnobservedWeight,
     WeightExponent,
     find_allocation,
+    find_solver,
     find_source,
 )
 from apportion.errors import ParameterError
@@ -60,14 +63,14 @@ def fit(
     plan: Annotated[
         Path | None,
         typer.Option(
-            help="Go on from what apportion plan released; its other options must be the same."
+            help="Resume what apportion plan released; its other options must be the same."
         ),
     ] = None,
     checkpoint: Annotated[
         Path | None,
         typer.Option(
-            help="Folder from which a run that was interrupted goes on: the same command again. It holds "
-            "a secret key, and is removed at the end."
+            help="Folder from which the same command resumes a run that was interrupted. It holds a "
+            "secret key, and is removed at the end."
         ),
     ] = None,
     data_set: DataSetName = None,
@@ -96,6 +99,7 @@ def fit(
     regularization: Regularization = None,
     unobserved_weight: UnobservedWeight = None,
     feature_bound: FeatureBound = None,
+    engine: EngineOption = EngineName.auto,
     seed: Annotated[
         int,
         typer.Option(min=0, help="Of the first factors, not of noise.", rich_help_panel="Model"),
@@ -105,7 +109,7 @@ def fit(
 
     Shows how the budget will be spent, trains, and shows the privacy report. Nothing that is printed
     or saved tells more about a user than the report says. Run it once: each run spends its own epsilon, but
-    for one that goes on from its checkpoint. With [bold]--budget[/bold] all runs together keep to one
+    for one that resumes from its checkpoint. With [bold]--budget[/bold] all runs together keep to one
     epsilon: what would pass it is refused.
 
     [bold]Examples[/bold]
@@ -127,7 +131,8 @@ def fit(
       apportion budget create budget.db --epsilon 4 --delta 1e-5
 
       apportion fit ratings.csv --rating-range 1 5 --items items.txt --budget budget.db --out model
-      A long training, which after a crash goes on by the same command and spends nothing twice:
+
+      A long training; after a crash the same command resumes it, and nothing is spent twice:
 
       apportion fit plays.parquet --implicit --items private --out model --checkpoint going
     """
@@ -149,12 +154,12 @@ def fit(
         parameters={
             "factors": factors,
             "sweeps": sweeps,
-            "intercept_share": intercept_share,
-            "solver": solver.value,
-            "statistics": statistics.value,
-            "regularization": regularization,
-            "unobserved_weight": unobserved_weight,
-            "feature_bound": feature_bound,
+            "offsets__intercept_share": intercept_share,
+            "solver": find_solver(solver, statistics),
+            "regularization__items": regularization,
+            "regularization__unobserved_weight": unobserved_weight,
+            "bounds__feature": feature_bound,
+            "engine": engine.value,
             "seed": seed,
         },
     )

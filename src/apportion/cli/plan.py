@@ -20,6 +20,8 @@ from apportion.cli.training import (
     BudgetFile,
     Data,
     Delta,
+    EngineName,
+    EngineOption,
     Epsilon,
     Factors,
     Implicit,
@@ -29,6 +31,7 @@ from apportion.cli.training import (
     OutsideRange,
     RatingRange,
     SampledItems,
+    Solver,
     Split,
     Statistics,
     StatisticsName,
@@ -37,6 +40,7 @@ from apportion.cli.training import (
     Training,
     WeightExponent,
     find_allocation,
+    find_solver,
     find_source,
 )
 from apportion.data.files import written_whole
@@ -71,6 +75,7 @@ def plan(
     weight_exponent: WeightExponent = None,
     k: SampledItems = None,
     statistics: StatisticsName = Statistics.shared,
+    engine: EngineOption = EngineName.auto,
 ) -> None:
     """Show what error to expect of a training, by popularity of items, before it is paid for.
 
@@ -100,8 +105,9 @@ def plan(
         parameters={
             "factors": factors,
             "sweeps": sweeps,
-            "intercept_share": intercept_share,
-            "statistics": statistics.value,
+            "offsets__intercept_share": intercept_share,
+            "solver": find_solver(Solver.ssp, statistics),
+            "engine": engine.value,
         },
     )
     console = Console()

@@ -147,27 +147,27 @@ class Source:
 
         user, item, rating = self.user or "user", self.item or "item", self.rating or "rating"
         rated = not self.implicit or self.positives is not None
-        # Without a catalogue, what one row looks like must not change the others' ids.
+        # Without a catalog, what one row looks like must not change the others' ids.
         texts = [item] if items is None and like is None else []
         frame = read_columns(self.path, [user, item], [rating] if rated else [], texts)
-        catalogue: Any = items
+        catalog: Any = items
         if isinstance(items, Path):
-            catalogue = read_id_list(items)
+            catalog = read_id_list(items)
             if frame[item].dtype.is_numeric():
-                like = catalogue.to_numpy()
+                like = catalog.to_numpy()
             else:
-                catalogue = ids_like(catalogue, frame[item].head(1).to_numpy(), items)
+                catalog = ids_like(catalog, frame[item].head(1).to_numpy(), items)
         if like is not None:
             frame = frame.with_columns(ids_like(frame[item], like, self.path))
-            if catalogue is None:  # the model's items, and those of the file that it does not know
+            if catalog is None:  # the model's items, and those of the file that it does not know
                 found = frame[item].unique(maintain_order=True).to_list()
-                catalogue = list(dict.fromkeys([*like.tolist(), *found]))
+                catalog = list(dict.fromkeys([*like.tolist(), *found]))
         return Interactions.from_frame(
             frame,
             user=user,
             item=item,
             rating=rating if rated else None,
-            items=catalogue,
+            items=catalog,
             rating_range=rating_range,
             outside=outside,
         )

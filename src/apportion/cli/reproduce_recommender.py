@@ -1,4 +1,4 @@
-"""``apportion reproduce``, the part on recommenders: tradeoff, exponent, slices, neighbours and skew."""
+"""``apportion reproduce``, the part on recommenders: tradeoff, exponent, slices, neighbors and skew."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -133,7 +133,7 @@ def slices(
     print_paths(console, study.write(rows, folder))
 
 
-def neighbours(
+def neighbors(
     data: DataOption,
     path: PathOption = None,
     epsilon: EpsilonOption = None,
@@ -144,27 +144,27 @@ def neighbours(
     seeds: SeedsOption = 3,
     out: OutOption = None,
 ) -> None:
-    """How many of an item's neighbours survive privacy, and what they look like.
+    """How many of an item's neighbors survive privacy, and what they look like.
 
     Nearness is the dot product. Shows the lists of the largest epsilon; the file has all.
 
     [bold]Examples[/bold]
 
-      apportion reproduce neighbours --data ml-1m
+      apportion reproduce neighbors --data ml-1m
 
-      apportion reproduce neighbours --data ml-1m --query Pinocchio --query "Star Wars"
+      apportion reproduce neighbors --data ml-1m --query Pinocchio --query "Star Wars"
     """
-    from apportion.studies import neighbours as study
+    from apportion.studies import neighbors as study
     from apportion.studies.benchmark import EPSILONS
 
-    console, folder = Console(), _folder(out, "neighbours", data)
+    console, folder = Console(), _folder(out, "neighbors", data)
     benchmark = _read(console, data, path, None)[-1]  # top-k is the last, where there is one
     titles = study.titles_of(data.value, _path(data, path))
     epsilons = epsilon or EPSILONS
-    found = _train(console, study.Neighbours(benchmark, titles, query or (), epsilons, seeds))
-    for table in _neighbour_tables(found.lists, max(epsilons)):
+    found = _train(console, study.Neighbors(benchmark, titles, query or (), epsilons, seeds))
+    for table in _neighbor_tables(found.lists, max(epsilons)):
         console.print(table)
-    title = f"share of the top {study.K} neighbours that ALS has too"
+    title = f"share of the top {study.K} neighbors that ALS has too"
     _show_buckets(console, found.overlap, lambda row: row["method"], title)
     print_paths(console, study.write(found, folder))
 
@@ -211,7 +211,7 @@ def skew(
     print_paths(console, study.write(rows, out))
 
 
-COMMANDS: tuple[Callable[..., None], ...] = (tradeoff, exponent, slices, neighbours, skew)
+COMMANDS: tuple[Callable[..., None], ...] = (tradeoff, exponent, slices, neighbors, skew)
 
 
 def _folder(out: Path | None, study: str, data: Name) -> Path:
@@ -314,8 +314,8 @@ def _show_buckets(
         console.print(table)
 
 
-def _neighbour_tables(lists: "Sequence[Row]", epsilon: float) -> list[Table]:
-    """A table per item that is looked at, its neighbours by each method side by side."""
+def _neighbor_tables(lists: "Sequence[Row]", epsilon: float) -> list[Table]:
+    """A table per item that is looked at, its neighbors by each method side by side."""
     here = [row for row in lists if row["epsilon"] == epsilon]
     tables = []
     for query in dict.fromkeys(row["query"] for row in here):

@@ -13,8 +13,8 @@ from apportion.cli.reading import DATA_PANEL, Source, read_title_file
 if TYPE_CHECKING:
     from apportion.allocation import Allocation
     from apportion.data import Interactions
-    from apportion.recommend.catalogue import ItemCatalogue
-    from apportion.recommend.factorization import MatrixFactorization
+    from apportion.recommend import GradientDescent, MatrixFactorization, SufficientStatistics
+    from apportion.recommend.catalog import ItemCatalog
 
 _ITEMS_PANEL, _PRIVACY_PANEL, _MODEL_PANEL = "Items", "Privacy", "Model"
 
@@ -36,10 +36,18 @@ class AllocationName(StrEnum):
 
 
 class Statistics(StrEnum):
-    """What of the users' vectors items have for themselves."""
+    """Whether items have second moments of their own."""
 
     shared = "shared"
-    per_task = "per-task"
+    per_item = "per-item"
+
+
+class EngineName(StrEnum):
+    """Where sums are computed."""
+
+    auto = "auto"
+    cpu = "cpu"
+    reference = "reference"
 
 
 class Solver(StrEnum):
@@ -154,7 +162,7 @@ WeightExponent = Annotated[
     float | None,
     typer.Option(
         show_default="0.25, events 0.1",
-        help="Of adaptive: 0 is uniform, 1 favours rare items most.",
+        help="Of adaptive: 0 is uniform, 1 favors rare items most.",
         rich_help_panel=_MODEL_PANEL,
     ),
 ]
@@ -173,7 +181,7 @@ SolverName = Annotated[
 StatisticsName = Annotated[
     Statistics,
     typer.Option(
-        help="Of ssp. shared: one second moment for all items; per-task: one each, as in the paper.",
+        help="Of ssp. shared: one second moment for all items; per-item: one each, as in the paper.",
         rich_help_panel=_MODEL_PANEL,
     ),
 ]
@@ -187,11 +195,23 @@ FeatureBound = Annotated[
     float | None,
     typer.Option(help="Largest norm of a user's vector.", rich_help_panel=_MODEL_PANEL),
 ]
+EngineOption = Annotated[
+    EngineName,
+    typer.Option(
+        "--engine",
+        help="Where sums are computed: cpu is compiled, reference needs no compiler; auto is cpu.",
+        rich_help_panel=_MODEL_PANEL,
+    ),
+]
 
 
 @dataclass(frozen=True)
 class Training:
-    """Which data and which training the options ask for; what does not go together is refused."""
+    """Which data and which training the options ask for; what does not go together is refused.
+
+    Attributes
+        parameters: of the model, by the names of ``set_params``; None for its own choice.
+    """
 
     source: Source
     items: str | None
@@ -213,22 +233,23 @@ class Training:
         # Imported here so that `apportion --help` answers at once.
         from apportion.recommend.factorization import MatrixFactorization
 
-        return MatrixFactorization(
+        model = MatrixFactorization(
             feedback="implicit" if self.source.implicit else "explicit",
             epsilon=self.epsilon,
             delta=self.delta,
             allocation=self.allocation,
-            catalogue=_catalogue(self.items, self.top_share),
-            **{name: value for name, value in self.parameters.items() if value is not None},
+            catalog=_catalog(self.items, self.top_share),
         )
+        given = {name: value for name, value in self.parameters.items() if value is not None}
+        return model.set_params(**given)
 
     def read(self) -> "Interactions":
         """The data."""
-        catalogue: Path | str | None = None if self.items in (None, "private") else self.items
-        if catalogue not in (None, "public"):
-            catalogue = Path(catalogue)
+        catalog: Path | str | None = None if self.items in (None, "private") else self.items
+        if catalog not in (None, "public"):
+            catalog = Path(catalog)
         return self.source.read(
-            items=catalogue, rating_range=self.rating_range, outside=self.outside.value
+            items=catalog, rating_range=self.rating_range, outside=self.outside.value
         )
 
     def titles(self, path: Path | None, data: "Interactions") -> dict[Any, str] | None:
@@ -329,8 +350,20 @@ def find_allocation(
     return AdaptiveWeights(exponent=weight_exponent)
 
 
-def _catalogue(items: str | None, top_share: float | None) -> "str | ItemCatalogue":
-    from apportion.recommend.catalogue import MostFrequent
+def find_solver(solver: Solver, statistics: Statistics) -> "SufficientStatistics | GradientDescent":
+    """The solver of these options."""
+    from apportion.recommend import GradientDescent, SufficientStatistics
+
+    if solver is Solver.ssp:
+        shared = statistics is Statistics.shared
+        return SufficientStatistics(matrices="shared" if shared else "per-item")
+    if statistics is not Statistics.shared:
+        raise typer.BadParameter("goes with --solver ssp only", param_hint="'--statistics'")
+    return GradientDescent()
+
+
+def _catalog(items: str | None, top_share: float | None) -> "str | ItemCatalog":
+    from apportion.recommend.catalog import MostFrequent
 
     if top_share is not None:
         return MostFrequent(top_share)

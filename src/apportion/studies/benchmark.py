@@ -2,7 +2,8 @@
 
 ``rating`` predicts ratings (RMSE, lower is better), ``top-k`` finds the items that held-out users liked
 (Recall@20, higher is better). The settings of a data set are in ``settings/NAME.toml``: a table for
-each protocol, in it one for each method, in that one for each epsilon for which something differs.
+each protocol, in it one for each method, in that one for each epsilon for which something differs. Names
+are those of ``MatrixFactorization.set_params`` (``bounds__feature``), and some of this file's own.
 """
 
 import math
@@ -27,7 +28,14 @@ from apportion.allocation import (
 from apportion.data import HeldOut, Interactions
 from apportion.data.datasets import read_data_set
 from apportion.errors import ParameterError
-from apportion.recommend import MatrixFactorization, MostFrequent
+from apportion.recommend import (
+    Bounds,
+    GradientDescent,
+    MatrixFactorization,
+    MostFrequent,
+    Offsets,
+    SufficientStatistics,
+)
 from apportion.recommend.metrics import ranking_metrics, rating_metrics
 
 Row = dict[str, Any]
@@ -36,7 +44,7 @@ SETTINGS = resources.files("apportion.studies") / "settings"
 EPSILONS = (1.0, 5.0, 20.0)
 BUCKETS = 5
 METRICS = {"rating": "RMSE", "top-k": "Recall@20"}
-COLOURS = {"uniform": "#8b94a3", "tail": "#3b6fb6", "adaptive": "#2a7f62"}
+COLORS = {"uniform": "#8b94a3", "tail": "#3b6fb6", "adaptive": "#2a7f62"}
 
 
 @dataclass(frozen=True)
@@ -63,17 +71,12 @@ _OF_PROTOCOL = {
     "rating": {"delta"},
     "top-k": {"delta", "positive", "user_events", "item_users", "held_out", "most_frequent"},
 }
-_OF_STUDY = {"epsilon", "delta", "feedback", "allocation", "catalogue", "seed", "noise_seed"}
-_OF_MODEL = (
-    set(MatrixFactorization().get_params())
-    - _OF_STUDY
-    - {
-        "solver",
-        "statistics",
-        "normalise",
-        "gradient_bound",
-    }
-)
+# What a method's table may set of the model besides numbers of factors and sweeps; and what is the paper's.
+_OF_MODEL = ("bounds__", "offsets__", "regularization__", "shares__", "solver__")
+_OF_PAPER = {
+    "bounds__normalize", "offsets__intercept_share", "solver__clip", "solver__gradient_bound",
+    "solver__matrices",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -115,25 +118,34 @@ class Benchmark(ABC):
         if method.budget in ("tail", "adaptive") or (frequent and method.budget == "uniform"):
             share, cap = settings.take("counts_share"), settings.take("counts_cap")
             counts = {"counts": PrivateCounts(share, cap)}
-        # As in the paper: a matrix for every item, ratings and users' vectors clipped, no intercepts.
-        paper = {
-            "statistics": "per-task", "clip": "row", "normalise": False, "intercept_share": 0.0,
-        }  # fmt: skip
-        arguments: dict[str, Any] = {"solver": method.solver, "feedback": self.feedback, **paper}
-        if "regularization" in settings:  # the same for users and items
-            settings.setdefault("user_regularization", settings["regularization"])
+        model = self._of_paper(method, seed).set_params(epsilon=case.epsilon)
         if method.budget != "not private":
-            arguments["allocation"] = _allocation(method, settings, counts)
+            model.set_params(allocation=_allocation(method, settings, counts))
         if frequent:
-            arguments["catalogue"] = MostFrequent(frequent, **counts)
+            model.set_params(catalog=MostFrequent(frequent, **counts))
+        if "regularization__items" in settings:  # the same for users and items
+            settings.setdefault("regularization__users", settings["regularization__items"])
         if "gradient_share" in settings:
-            labels = 1.0 if self.feedback == "implicit" else settings.need("label_bound")
-            bound = settings.take("gradient_share") * settings.need("feature_bound") * labels
-            arguments["gradient_bound"] = bound
-        for key in settings.keys() - _OF_MODEL:
+            labels = 1.0 if self.feedback == "implicit" else settings.need("bounds__label")
+            bound = settings.take("gradient_share") * settings.need("bounds__feature") * labels
+            model.set_params(solver__gradient_bound=bound)
+        known = {name for name in model.get_params() if name.startswith(_OF_MODEL)} - _OF_PAPER
+        for key in settings.keys() - known - {"factors", "sweeps"}:
             raise ParameterError(f"{place}: there is no setting {key!r}")
-        budget = {"epsilon": case.epsilon, "delta": self._settings["delta"]}
-        return MatrixFactorization(**settings, **arguments, **budget, seed=seed, noise_seed=seed)
+        return model.set_params(**settings)
+
+    def _of_paper(self, method: Method, seed: int) -> MatrixFactorization:
+        """A matrix for every item, ratings and users' vectors clipped, no intercepts."""
+        solver = SufficientStatistics(matrices="per-item", clip="row")
+        return MatrixFactorization(
+            feedback=self.feedback,
+            delta=self._settings["delta"],
+            solver=solver if method.solver == "ssp" else GradientDescent(),
+            bounds=Bounds(normalize=False),
+            offsets=Offsets(intercept_share=0.0),
+            seed=seed,
+            noise_seed=seed,
+        )
 
 
 class RatingBenchmark(Benchmark):

@@ -61,11 +61,11 @@ def write_comparison(
 
 @dataclass(frozen=True)
 class Series:
-    """A line or the bars of one colour in a figure: what it is called, and which rows it shows."""
+    """A line or the bars of one color in a figure: what it is called, and which rows it shows."""
 
     label: str
     where: Row
-    colour: Any
+    color: Any
 
 
 def mean_and_error(

@@ -12,7 +12,7 @@ from apportion.accounts import PrivacyReport
 from apportion.allocation import AdaptiveWeights, UniformWeights
 from apportion.data import simulate_interactions
 from apportion.data.buckets import task_buckets
-from apportion.recommend import MatrixFactorization
+from apportion.recommend import Bounds, GradientDescent, MatrixFactorization, Offsets
 from apportion.recommend.metrics import RatingMetrics, rating_metrics
 from apportion.studies.output import STYLE
 
@@ -50,14 +50,10 @@ def run(
             epsilon=epsilon,
             delta=delta,
             allocation=allocation,
-            solver="descent",
-            steps=10,
-            feature_bound=0.5,
-            label_bound=2.0,
-            gradient_bound=0.5,
-            intercept_share=0.0,
+            solver=GradientDescent(steps=10, gradient_bound=0.5),
             regularization=0.05,
-            user_regularization=0.05,
+            bounds=Bounds(feature=0.5, label=2.0),
+            offsets=Offsets(intercept_share=0.0),
         ).fit(train)
         for name, allocation in ALLOCATIONS.items()
     }
@@ -79,14 +75,14 @@ def figure(result: DemoResult) -> Figure:
         left, right = drawing.subplots(1, 2)
         _draw_sizes(left, result)
         positions = np.arange(BUCKETS)
-        colours = {"uniform": "#b0b7c3", "adaptive": "#2a7f62"}
+        colors = {"uniform": "#b0b7c3", "adaptive": "#2a7f62"}
         for offset, (name, errors) in zip((-0.2, 0.2), result.errors.items(), strict=True):
             bars = right.bar(
                 positions + offset,
                 errors.rmse_by_bucket,
                 width=0.38,
                 label=name,
-                color=colours[name],
+                color=colors[name],
             )
             right.bar_label(bars, fmt="%.2f", fontsize=8, padding=1)
         labels = [f"{size:,.0f}" for size in result.bucket_sizes]

@@ -8,22 +8,22 @@ from pathlib import Path
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from apportion.studies.benchmark import COLOURS, Case, Row
+from apportion.studies.benchmark import COLORS, Case, Row
 from apportion.studies.comparison import Comparison, Series, write_comparison
 from apportion.studies.tradeoff import NOT_PRIVATE, figure
 
 EXPONENTS = (0.0, 0.25, 1 / 3, 0.5, 1.0)
 ADAPTIVE = {"ssp": "AdaDPALS", "descent": "AdaDPSGD"}
-_COLOURS = LinearSegmentedColormap.from_list(
+_COLORS = LinearSegmentedColormap.from_list(
     "exponents",
     [
         (0.0, "#e0b13c"),
-        (0.25, COLOURS["adaptive"]),
+        (0.25, COLORS["adaptive"]),
         (1 / 3, "#35b0a7"),
         (0.5, "#123f4a"),
         (1.0, "#8e3b8a"),
     ],
-    N=1201,  # a multiple of 12, and one: the exponents above have their colours exactly
+    N=1201,  # a multiple of 12, and one: the exponents above have their colors exactly
 )
 
 
@@ -43,9 +43,9 @@ class Exponent(Comparison):
         return [*(Case(name) for name in NOT_PRIVATE), *(Case(*case) for case in grid)]
 
 
-def colour(exponent: float) -> tuple[float, float, float, float]:
-    """The colour of an exponent; that of 1/4, the usual one, is that of adaptive weights elsewhere."""
-    return _COLOURS(exponent)
+def color(exponent: float) -> tuple[float, float, float, float]:
+    """The color of an exponent; that of 1/4, the usual one, is that of adaptive weights elsewhere."""
+    return _COLORS(exponent)
 
 
 def name_of(exponent: float) -> str:
@@ -65,7 +65,7 @@ def draw(rows: Sequence[Row]) -> Figure:
             Series(
                 f"exponent {name_of(exponent)}",
                 {"method": method, "weight_exponent": exponent},
-                colour(exponent),
+                color(exponent),
             )
             for exponent in sorted({row["weight_exponent"] for row in rows} - {None})
         ]

@@ -135,7 +135,7 @@ def figure(rows: Sequence[dict[str, Any]]) -> Figure:
     """Error above that without privacy, against epsilon: all ratings, and the smallest tasks."""
     epsilons = sorted({row["epsilon"] for row in rows if np.isfinite(row["epsilon"])})
     columns = {"all test ratings": "rmse", "smallest fifth of the tasks": "rmse_bucket_0"}
-    colours = {"uniform": "#8b94a3", "adaptive": "#2a7f62"}
+    colors = {"uniform": "#8b94a3", "adaptive": "#2a7f62"}
     with matplotlib.rc_context(STYLE):
         drawing = Figure(figsize=(10, 4))
         for axes, (title, column) in zip(drawing.subplots(1, 2), columns.items(), strict=True):
@@ -151,7 +151,7 @@ def figure(rows: Sequence[dict[str, Any]]) -> Figure:
                     ls="-" if solver == "ridge" else "--",
                     ms=4,
                     capsize=2,
-                    color=colours[allocation],
+                    color=colors[allocation],
                     label=f"{solver}, {allocation}",
                 )
             axes.axhline(0, color="black", lw=1, ls=":", label="not private")

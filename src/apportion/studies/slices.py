@@ -10,7 +10,7 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from apportion.studies.benchmark import BUCKETS, COLOURS, Case, Row
+from apportion.studies.benchmark import BUCKETS, COLORS, Case, Row
 from apportion.studies.comparison import (
     Comparison,
     Series,
@@ -18,7 +18,7 @@ from apportion.studies.comparison import (
     private_epsilons,
     write_comparison,
 )
-from apportion.studies.exponent import colour, name_of
+from apportion.studies.exponent import color, name_of
 from apportion.studies.output import STYLE
 
 EXPONENTS = (0.25, 0.5, 1.0)
@@ -49,12 +49,12 @@ def write(rows: Sequence[Row], folder: Path) -> list[Path]:
 def figure(rows: Sequence[Row]) -> Figure:
     """The metric by bucket: a panel per epsilon, bars by method, lines where nothing is private."""
     bars = [
-        Series("DPALS uniform", {"method": "DPALS uniform"}, COLOURS["uniform"]),
-        Series("DPALS tail", {"method": "DPALS tail"}, COLOURS["tail"]),
+        Series("DPALS uniform", {"method": "DPALS uniform"}, COLORS["uniform"]),
+        Series("DPALS tail", {"method": "DPALS tail"}, COLORS["tail"]),
     ]
     for mu in EXPONENTS:
         where = {"method": "AdaDPALS", "weight_exponent": mu}
-        bars.append(Series(f"AdaDPALS, exponent {name_of(mu)}", where, colour(mu)))
+        bars.append(Series(f"AdaDPALS, exponent {name_of(mu)}", where, color(mu)))
     metric = rows[0]["metric"]
     label = "test RMSE (lower is better)"
     if metric != "RMSE":
@@ -81,7 +81,7 @@ def bar_figure(
                 points = [mean_and_error(rows, f"bucket_{b}", **where) for b in range(BUCKETS)]
                 mean, error = np.array(points).T
                 place = np.arange(BUCKETS) + width * (number - (len(bars) - 1) / 2)
-                look = {"error_kw": {"lw": 0.8}, "color": drawn.colour, "label": drawn.label}
+                look = {"error_kw": {"lw": 0.8}, "color": drawn.color, "label": drawn.label}
                 axes.bar(place, mean, 0.94 * width, yerr=error, **look)
             if floor is not None:
                 levels = [mean_and_error(rows, f"bucket_{b}", **floor)[0] for b in range(BUCKETS)]

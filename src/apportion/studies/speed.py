@@ -6,18 +6,18 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-from numba import get_num_threads
 from threadpoolctl import threadpool_limits
 
 from apportion.data import Interactions, simulate_interactions
 from apportion.data.simulate import SHAPES
 from apportion.errors import ParameterError
-from apportion.recommend import MatrixFactorization
+from apportion.recommend import MatrixFactorization, SufficientStatistics
+from apportion.threads import thread_count
 
-OURS = {"per_task": "per-task", "shared": "shared"}
+OURS: dict[str, Literal["per-item", "shared"]] = {"per_item": "per-item", "shared": "shared"}
 PEERS = {"exact": False, "cg": True}
 
 
@@ -37,8 +37,8 @@ class Speed:
 
     Attributes
         like, factors, users, items, rows: what was trained on.
-        seconds: by name: ``per_task`` and ``shared`` are ours, ``exact`` and ``cg`` the peer's.
-        ratios: ours over the peer's, ``per_task_vs_exact`` and so on.
+        seconds: by name: ``per_item`` and ``shared`` are ours, ``exact`` and ``cg`` the peer's.
+        ratios: ours over the peer's, ``per_item_vs_exact`` and so on.
         sgemm_share: of the machine's sgemm, by name: arithmetic of ours at that speed would take this
             portion of the time.
         bandwidth_share: of the machine's copies of memory, likewise. What is read again and again comes
@@ -71,7 +71,7 @@ def run(
 ) -> Speed:
     """Time sweeps on simulated events of a data set's shape, ours and the peer's in turn.
 
-    ``on_step`` is told what comes next. All use the same number of threads, those of numba.
+    ``on_step`` is told what comes next. All use the same number of threads, those of ``apportion.threads``.
     """
     if like not in SHAPES:
         raise ParameterError(f"like must be one of {', '.join(SHAPES)}, got {like!r}")
@@ -80,14 +80,14 @@ def run(
     data = simulate_interactions(**SHAPES[like])
     data = Interactions(data.user_of_row, data.by_user.other, items=data.items)  # events alone
     jobs: dict[str, Callable[[], list[float]]] = {
-        name: partial(_ours, data, factors, statistics) for name, statistics in OURS.items()
+        name: partial(_ours, data, factors, matrices) for name, matrices in OURS.items()
     }
     if against is not None:
         jobs |= _peer_jobs(against, data, factors)
     say("compiling")
     small = data.take(np.arange(len(data.by_user.other)) < 5000)
-    for statistics in OURS.values():
-        _ours(small, factors, statistics)
+    for matrices in OURS.values():
+        _ours(small, factors, matrices)
     seconds = dict.fromkeys(jobs, math.inf)
     for turn in range(rounds):
         for name, job in jobs.items():
@@ -127,7 +127,7 @@ def arithmetic(items: int, rows: int, factors: int, name: str) -> float:
     """Operations of a sweep: users by conjugate gradients, matrices of items and their reduction, b."""
     d = float(factors)
     operations = rows * d * (4 * _STEPS + 4) + 2 * rows * d
-    if name == "per_task":
+    if name == "per_item":
         operations += rows * d * (d + 1) + items * d**3 * 4 / 3
     return operations
 
@@ -137,7 +137,7 @@ def traffic(users: int, items: int, rows: int, factors: int, name: str) -> float
     d = float(factors)
     user_step = rows * (4 * d + 4 + 8) + users * 8 * d  # float32; item, label
     item_step = rows * (2 * d + 4) + users * (8 + 2) * d  # 16 bits; user; bounding
-    sums = d * (d + 1) / 2 + d if name == "per_task" else d
+    sums = d * (d + 1) / 2 + d if name == "per_item" else d
     return user_step + item_step + items * sums * 8 * 4  # sum, noise, noisy sum, solution of it
 
 
@@ -151,7 +151,7 @@ def measure_machine(size: int = 2048, megabytes: int = 256) -> Machine:
     copies = _best(lambda: np.copyto(target, source))
     return Machine(
         platform.processor() or platform.machine(),
-        get_num_threads(),
+        thread_count(),
         2 * size**3 / products / 1e9,
         2 * source.nbytes / copies / 1e9,
     )
@@ -166,12 +166,13 @@ def _best(job: Callable[[], object], repeat: int = 5) -> float:
     return min(times)
 
 
-def _ours(data: Interactions, factors: int, statistics: Any) -> list[float]:
+def _ours(data: Interactions, factors: int, matrices: Literal["per-item", "shared"]) -> list[float]:
     """Seconds of the sweeps after the first, which finds cold memory."""
     stamps: list[float] = []
-    MatrixFactorization(
-        factors, 3, "implicit", epsilon=1.0, statistics=statistics, noise_seed=0
-    ).fit(data, on_sweep=lambda *_: stamps.append(time.perf_counter()))
+    solver = SufficientStatistics(matrices)
+    MatrixFactorization(factors, 3, "implicit", epsilon=1.0, solver=solver, noise_seed=0).fit(
+        data, on_sweep=lambda *_: stamps.append(time.perf_counter())
+    )
     return np.diff(stamps).tolist()
 
 
@@ -202,7 +203,7 @@ def _peer_jobs(
                 alpha=1.0,
                 iterations=3,
                 use_cg=use_cg,
-                num_threads=get_num_threads(),
+                num_threads=thread_count(),
                 random_state=0,
             )
             peer.fit(

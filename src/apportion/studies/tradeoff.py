@@ -9,7 +9,7 @@ from pathlib import Path
 import matplotlib
 from matplotlib.figure import Figure
 
-from apportion.studies.benchmark import COLOURS, METHODS, Case, Row
+from apportion.studies.benchmark import COLORS, METHODS, Case, Row
 from apportion.studies.comparison import (
     Comparison,
     Series,
@@ -45,7 +45,7 @@ def draw(rows: Sequence[Row]) -> Figure:
     """The figure of one protocol."""
     lines = {
         solver: [
-            Series(name, {"method": name}, COLOURS[method.budget])
+            Series(name, {"method": name}, COLORS[method.budget])
             for name, method in METHODS.items()
             if method.solver == solver and name not in NOT_PRIVATE
         ]
@@ -65,7 +65,7 @@ def figure(rows: Sequence[Row], lines: dict[str, list[Series]]) -> Figure:
             for line in drawn:
                 points = [mean_and_error(rows, **line.where, epsilon=e) for e in epsilons]
                 mean, error = zip(*points, strict=True)
-                look = {"marker": "o", "ms": 4, "capsize": 2, "color": line.colour}
+                look = {"marker": "o", "ms": 4, "capsize": 2, "color": line.color}
                 axes.errorbar(epsilons, mean, error, **look, label=line.label)
             [baseline] = [name for name, kind in NOT_PRIVATE.items() if kind == solver]
             floor, _ = mean_and_error(rows, method=baseline, epsilon=math.inf)

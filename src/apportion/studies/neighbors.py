@@ -1,4 +1,4 @@
-"""Do items keep their neighbours? The overlap with the not private model, and lists to look at."""
+"""Do items keep their neighbors? The overlap with the not private model, and lists to look at."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ from apportion.data.datasets import DATA_SETS, read_titles
 from apportion.data.ids import match_ids
 from apportion.errors import DataError
 from apportion.recommend import MatrixFactorization
-from apportion.recommend.metrics import neighbour_overlap
+from apportion.recommend.metrics import neighbor_overlap
 from apportion.studies.benchmark import (
     BUCKETS,
-    COLOURS,
+    COLORS,
     EPSILONS,
     METHODS,
     Benchmark,
@@ -40,7 +40,7 @@ Titles = Mapping[Any, tuple[str, str]]
 
 
 @dataclass(frozen=True)
-class Neighbours:
+class Neighbors:
     """Settings of the study.
 
     Args:
@@ -73,7 +73,7 @@ class Neighbours:
             for epsilon, name in product(self.epsilons, COMPARED):
                 model = self.benchmark.model(Case(name, epsilon), seed).fit(split.train)
                 counts = split.counts[match_ids(model.item_ids, split.train.item_ids)]
-                shares = neighbour_overlap(model, reference, counts, K, BUCKETS)
+                shares = neighbor_overlap(model, reference, counts, K, BUCKETS)
                 where = {"data": self.benchmark.name, "method": name, "epsilon": epsilon}
                 buckets = {f"bucket_{b}": share for b, share in enumerate(shares)}
                 overlap.append({**where, "seed": seed, **buckets})
@@ -89,7 +89,7 @@ class Neighbours:
         reference: MatrixFactorization,
         models: Mapping[tuple[str, float], MatrixFactorization],
     ) -> list[Row]:
-        """A row for each neighbour of each item that is looked at."""
+        """A row for each neighbor of each item that is looked at."""
         ids = split.train.item_ids
         known = np.ones(len(ids), dtype=bool)
         for model in (reference, *models.values()):
@@ -103,9 +103,9 @@ class Neighbours:
         lists = []
         for place, epsilon, name in product(choices[places], self.epsilons, IN_LISTS):
             model = reference if name == "ALS" else models[name, epsilon]
-            neighbours, scores = model.similar_items(ids[place], LISTED, by="dot")
-            of_neighbour = match_ids(neighbours, ids)
-            for rank, item in enumerate(of_neighbour):
+            neighbors, scores = model.similar_items(ids[place], LISTED, by="dot")
+            of_neighbor = match_ids(neighbors, ids)
+            for rank, item in enumerate(of_neighbor):
                 title, genres = self._title(ids[item])
                 lists.append(
                     {
@@ -135,7 +135,7 @@ class Neighbours:
 
 @dataclass(frozen=True)
 class Found:
-    """What the study finds: rows of overlaps by bucket, and rows of neighbours, of the first seed."""
+    """What the study finds: rows of overlaps by bucket, and rows of neighbors, of the first seed."""
 
     overlap: list[Row]
     lists: list[Row]
@@ -150,11 +150,11 @@ def titles_of(name: str, path: str | Path) -> Titles:
 
 def write(found: Found, folder: Path) -> list[Path]:
     """Write the tables and the figure; return their paths."""
-    overlap, lists = folder / "overlap.csv", folder / "neighbours.csv"
+    overlap, lists = folder / "overlap.csv", folder / "neighbors.csv"
     picture = folder / "overlap.png"
     write_table(overlap, found.overlap)
     write_table(lists, found.lists)
-    bars = [Series(name, {"method": name}, COLOURS[METHODS[name].budget]) for name in COMPARED]
-    label = f"top-{K} neighbours shared with ALS\n(higher is better)"
+    bars = [Series(name, {"method": name}, COLORS[METHODS[name].budget]) for name in COMPARED]
+    label = f"top-{K} neighbors shared with ALS\n(higher is better)"
     write_figure(picture, bar_figure(found.overlap, bars, label))
     return [overlap, lists, picture]
