@@ -1,4 +1,6 @@
 // Room to work in: zeros that begin where no vector straddles two cache lines.
+//
+// UNTOUCHED room is not filled with zeros: what is never written to takes no memory.
 #pragma once
 
 #include <cstddef>
@@ -8,14 +10,16 @@
 
 namespace ISA {
 
+constexpr struct Untouched {
+} UNTOUCHED;
+
 template <class Number>
 class Room {
 public:
-    explicit Room(size_t size) {
-        const size_t bytes = (size * sizeof(Number) + 63) / 64 * 64 + 64;
-        void* memory = std::aligned_alloc(64, bytes);
+    explicit Room(size_t size) : Room(size, UNTOUCHED) { std::memset(data_, 0, bytes_of(size)); }
+    Room(size_t size, Untouched) {
+        void* memory = std::aligned_alloc(64, bytes_of(size));
         if (!memory) throw std::bad_alloc();
-        std::memset(memory, 0, bytes);
         data_ = static_cast<Number*>(memory);
     }
     ~Room() { std::free(data_); }
@@ -25,6 +29,8 @@ public:
     Number& operator[](size_t at) { return data_[at]; }
 
 private:
+    static size_t bytes_of(size_t size) { return (size * sizeof(Number) + 63) / 64 * 64 + 64; }
+
     Number* data_;
 };
 
