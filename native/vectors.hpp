@@ -267,4 +267,105 @@ template <class Number>
     return lanes[0];
 }
 
+// Sixteen short numbers as floats. (GCC 12 makes three instructions of each that this needs.)
+[[gnu::always_inline]] inline Floats load_shorts(const int16_t* from) {
+    Floats out;
+#if defined(__AVX512F__)
+    out.part[0] = (Floats::Part)_mm512_cvtepi32_ps(_mm512_cvtepi16_epi32(_mm256_loadu_si256((const __m256i*)from)));
+#elif defined(__AVX2__)
+    each_part(PART {
+        const __m128i shorts = _mm_loadu_si128((const __m128i*)(from + i * Floats::IN_PART));
+        out.part[i] = (Floats::Part)_mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(shorts));
+    });
+#else
+    each_part(PART {
+        const int16_t* at = from + i * Floats::IN_PART;
+        out.part[i] = Floats::Part{float(at[0]), float(at[1]), float(at[2]), float(at[3])};
+    });
+#endif
+    return out;
+}
+
+// Towards zero; the numbers must be below 2^31 in size.
+[[gnu::always_inline]] inline Words truncated(Floats x) {
+    Words out;
+    each_part(PART { out.part[i] = __builtin_convertvector(x.part[i], Words::Part); });
+    return out;
+}
+
+// Eight floats as doubles, and back.
+[[gnu::always_inline]] inline Doubles load_doubles(const float* from) {
+    Doubles out;
+    typedef float Half __attribute__((vector_size(REGISTER / 2)));
+    each_part(PART {
+        Half half;
+        std::memcpy(&half, from + i * Doubles::IN_PART, sizeof half);
+        out.part[i] = __builtin_convertvector(half, Doubles::Part);
+    });
+    return out;
+}
+
+// total + a_2k b_2k + a_2k+1 b_2k+1, a and b being pairs of 16-bit numbers.
+[[gnu::always_inline]] inline Words add_pairs(Words a, Words b, Words total) {
+#if defined(__AVX512VNNI__)
+    total.part[0] = (Words::Part)_mm512_dpwssd_epi32((__m512i)total.part[0], (__m512i)a.part[0], (__m512i)b.part[0]);
+#elif defined(__AVX2__)
+    each_part(PART { total.part[i] += (Words::Part)_mm256_madd_epi16((__m256i)a.part[i], (__m256i)b.part[i]); });
+#elif defined(__x86_64__)
+    each_part(PART { total.part[i] += (Words::Part)_mm_madd_epi16((__m128i)a.part[i], (__m128i)b.part[i]); });
+#else
+    total = total + ((a << 16) >> 16) * ((b << 16) >> 16) + (a >> 16) * (b >> 16);
+#endif
+    return total;
+}
+
+// to[k] += x_k, sixteen of them.
+[[gnu::always_inline]] inline void add_to(int64_t* to, Words x) {
+    typedef int32_t Half __attribute__((vector_size(REGISTER / 2)));
+    int32_t words[Words::LANES];
+    x.store(words);
+    each_part(PART {
+        for (int half = 0; half < 2; half++) {
+            const int at = i * Words::IN_PART + half * Longs::IN_PART;
+            Half few;
+            Longs::Part sum;
+            std::memcpy(&few, words + at, sizeof few);
+            std::memcpy(&sum, to + at, sizeof sum);
+            sum += __builtin_convertvector(few, Longs::Part);
+            std::memcpy(to + at, &sum, sizeof sum);
+        }
+    });
+}
+
+// The sums of eight vectors, each made as `total` makes it.
+[[gnu::always_inline]] inline void totals(const Floats (&x)[8], float (&sums)[8]) {
+#if defined(__AVX2__)
+    __m256 eight[8], two[4];
+    for (int i = 0; i < 8; i++) {
+#if defined(__AVX512F__)
+        const __m512 whole = (__m512)x[i].part[0];
+        eight[i] = _mm256_add_ps(_mm512_castps512_ps256(whole), _mm512_extractf32x8_ps(whole, 1));
+#else
+        eight[i] = _mm256_add_ps((__m256)x[i].part[0], (__m256)x[i].part[1]);
+#endif
+    }
+    for (int i = 0; i < 4; i++) {  // lane k and k + 4, of two vectors
+        const __m256 a = eight[2 * i], b = eight[2 * i + 1];
+        two[i] = _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
+    }
+    // Lane k and k + 2: now the vectors are 0 2 | 1 3 and 4 6 | 5 7. Then the last two.
+    const __m256 low = _mm256_add_ps(_mm256_shuffle_ps(two[0], two[1], 0x44), _mm256_shuffle_ps(two[0], two[1], 0xEE));
+    const __m256 high = _mm256_add_ps(_mm256_shuffle_ps(two[2], two[3], 0x44), _mm256_shuffle_ps(two[2], two[3], 0xEE));
+    const __m256 all = _mm256_add_ps(_mm256_shuffle_ps(low, high, 0x88), _mm256_shuffle_ps(low, high, 0xDD));
+    float found[8];
+    _mm256_storeu_ps(found, all);
+    for (int i = 0; i < 4; i++) {
+        sums[2 * i] = found[i];
+        sums[2 * i + 1] = found[4 + i];
+    }
+#else
+    for (int i = 0; i < 8; i++) sums[i] = total(x[i]);
+#endif
+}
+
 }  // namespace ISA

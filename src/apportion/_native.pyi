@@ -1,7 +1,37 @@
 """The compiled kernels: functions of arrays. Each has a NumPy twin that defines it."""
 
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Shorts = NDArray[np.int16]
+Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
+
 digest: str
 
 def isa() -> str: ...
 def isas() -> list[str]: ...
 def use_isa(name: str) -> None: ...
+
+# Users: engine/twins/users.py
+
+def solve_users(
+    start: Longs,
+    item: Ints,
+    label: Floats,
+    items: Floats,
+    ridge: Floats,
+    shared: Floats,
+    turned: Floats,
+    eigenvalues: Floats,
+    turn: Floats,
+    bound: float | None,
+    stretch: bool,
+    threads: int,
+) -> Any:
+    """Users' vectors [users, d]; with a bound, as ``short_rows`` of it."""
+
+def short_rows(rows: Floats, bound: float, stretch: bool, threads: int) -> Shorts: ...
