@@ -1,69 +1,12 @@
-// Gram matrices and Cholesky factors in float32, of one user's system. Matrices are upper triangles [width, width],
-// width being whole vectors.
+// Cholesky factors in float32, of one user's system. Matrices are upper triangles [width, width], width being whole
+// vectors.
 #pragma once
 
-#include <cmath>
 #include <limits>
 
-#include "vectors.hpp"
+#include "gram.hpp"
 
 namespace ISA {
-
-constexpr int PANEL = 8;  // rows of a matrix that are computed together
-#if defined(__AVX512F__)
-constexpr int BLOCK_ROWS = 8, BLOCK_VECTORS = 2;  // of which so many are held in registers
-#else
-constexpr int BLOCK_ROWS = 4, BLOCK_VECTORS = 1;
-#endif
-
-// A factor that stands at left[k * down + p * across].
-struct Strided {
-    const float* left;
-    int64_t down, across;
-};
-
-// out[p, q] += sign * (sum over k of left[k, p] right[k, q]), p < BLOCK_ROWS, q in the vectors; k in order.
-template <int vectors, int sign>
-inline void add_block(Strided x, const float* right, int64_t rows, float* out, int64_t width) {
-    Floats sums[vectors][BLOCK_ROWS] = {};
-    for (int64_t k = 0; k < rows; k++) {
-        Floats y[vectors];
-#pragma GCC unroll 2
-        for (int v = 0; v < vectors; v++) y[v] = Floats::load(right + k * width + v * 16);
-#pragma GCC unroll 8
-        for (int p = 0; p < BLOCK_ROWS; p++) {
-            const Floats factor = Floats::spread(x.left[k * x.down + p * x.across]);
-#pragma GCC unroll 2
-            for (int v = 0; v < vectors; v++) sums[v][p] = fused(factor, y[v], sums[v][p]);
-        }
-    }
-#pragma GCC unroll 2
-    for (int v = 0; v < vectors; v++)
-#pragma GCC unroll 8
-        for (int p = 0; p < BLOCK_ROWS; p++) {
-            float* here = out + p * width + v * 16;
-            const Floats before = Floats::load(here);
-            (sign > 0 ? before + sums[v][p] : before - sums[v][p]).store(here);
-        }
-}
-
-// The same for a panel of PANEL rows, columns first : width.
-template <int sign>
-inline void add_panel(Strided x, const float* right, int64_t rows, float* out, int64_t first, int64_t width) {
-    for (int p = 0; p < PANEL; p += BLOCK_ROWS) {
-        const Strided some{x.left + p * x.across, x.down, x.across};
-        int64_t j = first;
-        for (; j + BLOCK_VECTORS * 16 <= width; j += BLOCK_VECTORS * 16)
-            add_block<BLOCK_VECTORS, sign>(some, right + j, rows, out + p * width + j, width);
-        for (; j < width; j += 16) add_block<1, sign>(some, right + j, rows, out + p * width + j, width);
-    }
-}
-
-// The upper triangle of total [width, width] += sum of x x' over the rows x of a tile [rows, width].
-inline void add_gram(const float* tile, int64_t rows, float* total, int64_t width) {
-    for (int64_t at = 0; at < width; at += PANEL)
-        add_panel<1>({tile + at, width, 1}, tile, rows, total + at * width, at / 16 * 16, width);
-}
 
 // A = U'U, in place, zeros below the diagonal of U and reciprocals on it. How much the worst pivot lost: its place on
 // the diagonal of A over the pivot; infinity if one is not positive.
@@ -74,7 +17,7 @@ inline float cholesky(float* A, int64_t width) {
         float* panel = A + at * width;
         float before[PANEL];
         for (int p = 0; p < PANEL; p++) before[p] = panel[p * width + at + p];
-        add_panel<-1>({A + at, width, 1}, A, at, panel, first, width);
+        add_panel<-1>(Strided<float>{A + at, width, 1}, A, at, panel, first, width);
         for (int p = 0; p < PANEL; p++) {
             float* row = panel + p * width;
             const float pivot = row[at + p];

@@ -46,6 +46,11 @@ void Work::look_for_signals() {
     }
 }
 
+Locks::Locks() : mutexes_(new std::mutex[COUNT]) {}
+Locks::~Locks() { delete[] mutexes_; }
+void Locks::lock(int64_t which) { mutexes_[which % COUNT].lock(); }
+void Locks::unlock(int64_t which) { mutexes_[which % COUNT].unlock(); }
+
 void run(Work& work, int64_t threads, const std::function<void()>& thread) {
     if (threads < 1 || threads > MOST) throw std::invalid_argument("threads must be from 1 to 4096");
     {

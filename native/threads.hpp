@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <thread>
 
 // The pieces of one call's work. No member is inline: files of several instruction sets share them.
@@ -32,6 +33,20 @@ private:
     int64_t looked_;    // when for signals, in nanoseconds
 
     void look_for_signals();
+};
+
+// For sums of whole numbers that threads share: they add in any order.
+class Locks {
+public:
+    Locks();
+    Locks(const Locks&) = delete;
+    ~Locks();
+    void lock(int64_t which);
+    void unlock(int64_t which);
+
+private:
+    static constexpr int COUNT = 64;
+    std::mutex* mutexes_;
 };
 
 // `thread()` in so many threads at most, the calling one among them, without Python's lock. Returns when all are

@@ -203,7 +203,7 @@ bool solve_dual(System& own, int64_t order) {
         const float* x = own.source(p);
         for (int64_t k = 0; k < own.all.d; k++) tile[k * order + p] = x[k] * scale[k];
     }
-    add_gram(tile, width, matrix, order);
+    add_gram(tile, tile, width, matrix, order);
     for (int64_t p = 0; p < order; p++)
         if (!(matrix[p * order + p] > SMALL)) return false;
     if (!(cholesky(matrix, order) <= DOUBTFUL)) return false;
@@ -243,7 +243,7 @@ bool solve_primal(System& own) {
             std::copy_n(own.source(begin + i), width, tile + i * width);
             add_scaled(own.left, tile + i * width, float(own.label(begin + i)), width);
         }
-        add_gram(tile, rows, matrix, width);
+        add_gram(tile, tile, rows, matrix, width);
     }
     for (int64_t k = 0; k < width; k++)
         if (!(matrix[k * width + k] > SMALL)) return false;
@@ -372,7 +372,7 @@ void turn_back(const float* found, const UserSystems& all, float* turned) {
     const int64_t width = all.width;
     std::fill_n(turned, USERS_AT_ONCE * width, 0.0f);
     for (int64_t at = 0; at < USERS_AT_ONCE; at += PANEL)
-        add_panel<1>({found + at * width, 1, width}, all.back, width, turned + at * width, 0, width);
+        add_panel<1>(Strided<float>{found + at * width, 1, width}, all.back, width, turned + at * width, 0, width);
 }
 
 void solve(const UserSystems& all, Work& work) {

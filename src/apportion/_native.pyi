@@ -35,3 +35,43 @@ def solve_users(
     """Users' vectors [users, d]; with a bound, as ``short_rows`` of it."""
 
 def short_rows(rows: Floats, bound: float, stretch: bool, threads: int) -> Shorts: ...
+
+# Sums: engine/twins/sums.py
+
+def gram_sums(
+    features: Shorts,
+    d: int,
+    user: Ints,
+    label: Floats,
+    share: Floats | None,
+    weight: Floats,
+    start: Longs,
+    unit: float,
+    grid: float,
+    grid_of_b: float,
+    threads: int,
+) -> tuple[Longs, Longs]: ...
+def label_sums(
+    features: Shorts,
+    d: int,
+    user: Ints,
+    label: Floats,
+    share: Floats | None,
+    weight: Floats,
+    start: Longs,
+    unit: float,
+    grid: float,
+    threads: int,
+) -> Longs: ...
+def float_sums(
+    features: Floats,
+    user: Ints,
+    label: Floats,
+    share: Floats | None,
+    weight: Floats,
+    start: Longs,
+    threads: int,
+) -> tuple[Floats, Floats]: ...
+def number_sums(
+    task: Ints, value: Floats | None, tasks: int, grid: float, threads: int
+) -> Longs: ...
