@@ -8,13 +8,37 @@
 #include "arrays.hpp"
 #include "threads.hpp"
 
+constexpr int64_t BLOCK = 1 << 18;  // numbers of a piece
+
+void require_weights(const double* weight, int64_t count, int64_t threads) {
+    Work work((count + BLOCK - 1) / BLOCK);
+    std::atomic<bool> fine = true;
+    run(work, threads, [&] {
+        for (int64_t piece; (piece = work.take()) >= 0;) {
+            bool good = true;
+            for (int64_t i = piece * BLOCK; i < std::min(count, (piece + 1) * BLOCK); i++)
+                good &= weight[i] >= 0.0 && weight[i] <= 1.0;
+            if (!good) fine = false;
+        }
+    });
+    require(fine, "weight must be from 0 to 1");
+}
+
+std::vector<Piece> pieces_of(const int64_t* start, int64_t tasks, int64_t most) {
+    std::vector<Piece> pieces;
+    for (int64_t task = 0; task < tasks; task++) {
+        const int64_t rows = start[task + 1] - start[task];
+        const int64_t size = std::max(PIECE_ROWS, (rows + most - 1) / most);
+        for (int64_t first = start[task]; first < start[task + 1]; first += size)
+            pieces.push_back({task, first, std::min(first + size, start[task + 1])});
+    }
+    return pieces;
+}
+
 namespace {
 
 constexpr double LONGEST = 32767.0;
-constexpr int64_t PIECE = 1 << 15;      // rows of a task that are summed by one thread
-constexpr int64_t FLOAT_PIECES = 16;    // at most so many of a task, each of which takes memory
 constexpr int64_t NEAR = 1 << 22;       // bytes of features that stay in a cache shared with others
-constexpr int64_t NUMBERS = 1 << 18;    // of a piece
 constexpr int64_t MOST_ROWS = int64_t(1) << 32;
 constexpr double MOST_UNITS = 1 << 28;  // of a single number
 
@@ -51,34 +75,8 @@ struct GivenRows {
     }
 };
 
-void require_weights(const double* weight, int64_t count, int64_t threads) {
-    Work work((count + NUMBERS - 1) / NUMBERS);
-    std::atomic<bool> fine = true;
-    run(work, threads, [&] {
-        for (int64_t piece; (piece = work.take()) >= 0;) {
-            bool good = true;
-            for (int64_t i = piece * NUMBERS; i < std::min(count, (piece + 1) * NUMBERS); i++)
-                good &= weight[i] >= 0.0 && weight[i] <= 1.0;
-            if (!good) fine = false;
-        }
-    });
-    require(fine, "weight must be from 0 to 1");
-}
-
 void require_size(double number, const char* name) {
     require(number >= 1e-200 && number <= 1e200, std::string(name) + " must be from 1e-200 to 1e200");
-}
-
-// Long tasks in pieces, the longest of which come first: none must be left for the end.
-std::vector<Piece> pieces_of(const int64_t* start, int64_t tasks, int64_t most_of_a_task) {
-    std::vector<Piece> pieces;
-    for (int64_t task = 0; task < tasks; task++) {
-        const int64_t rows = start[task + 1] - start[task];
-        const int64_t size = std::max(PIECE, (rows + most_of_a_task - 1) / most_of_a_task);
-        for (int64_t first = start[task]; first < start[task + 1]; first += size)
-            pieces.push_back({task, first, std::min(first + size, start[task + 1])});
-    }
-    return pieces;
 }
 
 nb::tuple gram_sums(nb::handle features, int64_t d, nb::handle user, nb::handle label, nb::handle share,
@@ -94,6 +92,7 @@ nb::tuple gram_sums(nb::handle features, int64_t d, nb::handle user, nb::handle 
     require(longest > 0 && longest <= 11585.0, "grid must not be below the squared bound of the features over 2^27");
     require_weights(rows.weight, given_rows.user.shape(0), threads);
     std::vector<Piece> pieces = pieces_of(rows.start, rows.tasks, MOST_ROWS);
+    // The longest first: none must be left for the end.
     std::stable_sort(pieces.begin(), pieces.end(),
                      [](const Piece& a, const Piece& b) { return a.stop - a.first > b.stop - b.first; });
     Result<int64_t> second(rows.tasks, packed(d)), moments(rows.tasks, d);
@@ -176,13 +175,13 @@ nb::object number_sums(nb::handle task_, nb::handle value_, int64_t tasks, doubl
     require(rows < MOST_ROWS, "so many rows are not summed at once: at most 2^32");
     require_range(task.data(), rows, 0, tasks, "task", threads);
     Result<int64_t> sums(tasks);
-    Work work((rows + NUMBERS - 1) / NUMBERS);
+    Work work((rows + BLOCK - 1) / BLOCK);
     Locks locks;
     run(work, threads, [&] {
         std::vector<int64_t> own(static_cast<size_t>(tasks));
         const double* numbers = value.empty() ? nullptr : value[0].data();
         for (int64_t piece; (piece = work.take()) >= 0;)
-            for (int64_t row = piece * NUMBERS; row < std::min(rows, (piece + 1) * NUMBERS); row++) {
+            for (int64_t row = piece * BLOCK; row < std::min(rows, (piece + 1) * BLOCK); row++) {
                 const double units = numbers ? numbers[row] / grid : 1.0;
                 own[size_t(task.data()[row])] += std::fabs(units) < MOST_UNITS ? int64_t(units) : 0;
             }

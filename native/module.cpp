@@ -10,6 +10,7 @@ namespace nb = nanobind;
 
 void bind_users(nb::module_& module);
 void bind_sums(nb::module_& module);
+void bind_gradients(nb::module_& module);
 void bind_solves(nb::module_& module);
 void bind_noise(nb::module_& module);
 void bind_sorting(nb::module_& module);
@@ -24,6 +25,7 @@ NB_MODULE(_native, module) {
     module.def("use_isa", &use_isa, nb::arg("name"));
     bind_users(module);
     bind_sums(module);
+    bind_gradients(module);
     bind_solves(module);
     bind_noise(module);
     bind_sorting(module);

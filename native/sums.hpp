@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "isa.hpp"
 #include "threads.hpp"
@@ -21,6 +22,15 @@ struct TaskRows {
 struct Piece {
     int64_t task, first, stop;
 };
+
+// Every weight is from 0 to 1; otherwise a ValueError.
+void require_weights(const double* weight, int64_t count, int64_t threads);
+
+// All rows of all tasks in order: long tasks in pieces of PIECE_ROWS rows, or longer ones if there were more of a task
+// than `most`.
+std::vector<Piece> pieces_of(const int64_t* start, int64_t tasks, int64_t most);
+constexpr int64_t PIECE_ROWS = 1 << 15;
+constexpr int64_t FLOAT_PIECES = 16;  // of a task, where each takes memory
 
 // sum of z z' [tasks, d (d + 1) / 2] and of w y x [tasks, d], in units of the grids.
 struct GramSums {

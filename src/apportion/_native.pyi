@@ -75,3 +75,53 @@ def float_sums(
 def number_sums(
     task: Ints, value: Floats | None, tasks: int, grid: float, threads: int
 ) -> Longs: ...
+
+# Gradients: engine/twins/gradients.py. A loss is squared, logistic, hinge, huber, absolute or poisson; "given" takes
+# labels for slopes; "function" calls a C function of a margin and a label at this address.
+
+def row_gradients(
+    features: Floats,
+    norms: Floats,
+    feature_row: Ints,
+    label: Floats,
+    weight: Floats,
+    start: Longs,
+    coef: Floats,
+    loss: str,
+    parameter: float,
+    function: int,
+    bound: float,
+    grid: float,
+    threads: int,
+) -> Longs: ...
+def float_gradients(
+    features: Floats,
+    norms: Floats,
+    feature_row: Ints,
+    label: Floats,
+    weight: Floats,
+    start: Longs,
+    coef: Floats,
+    loss: str,
+    parameter: float,
+    function: int,
+    bound: float,
+    threads: int,
+) -> Floats: ...
+def user_gradients(
+    features: Floats,
+    norms: Floats,
+    feature_row: Ints,
+    label: Floats,
+    weight: Floats,
+    task: Ints,
+    start: Longs,
+    coef: Floats,
+    loss: str,
+    parameter: float,
+    function: int,
+    bound: float,
+    grid: float,
+    threads: int,
+) -> Longs: ...
+def derivatives(margin: Floats, label: Floats, loss: str, parameter: float) -> Floats: ...
