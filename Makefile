@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 FRESH := $(VENV)/.fresh
 
-.PHONY: demo test test-slow audit lint types format pictures lock clean
+.PHONY: native demo test test-slow audit lint types format pictures lock clean
 
 demo: $(FRESH)
 	$(BIN)/apportion demo
@@ -23,6 +23,12 @@ audit: export OPENBLAS_NUM_THREADS = 1
 audit: $(FRESH)
 	$(BIN)/apportion audit --long --output apportion-results/audit/audit.html
 	$(BIN)/pytest -n 2 -q -m slow tests/audit tests/privacy tests/accounts tests/recommend tests/fuzz
+
+# The kernels, built into the checkout (what CONTRIBUTING.md names after a change of native/).
+native: $(READY)
+	$(BIN)/cmake -S . -B build/native -G Ninja -DIN_PLACE=ON \
+		-DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja -DPython_EXECUTABLE=$(abspath $(BIN))/python
+	$(BIN)/cmake --build build/native
 
 lint: $(READY)
 	$(BIN)/ruff check .
