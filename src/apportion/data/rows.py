@@ -49,16 +49,20 @@ class Rows:
     @property
     def user(self) -> Integers:
         """The user of each row, [rows]."""
-        return np.repeat(np.arange(self.users), np.diff(self.start))
+        return np.repeat(np.arange(self.users, dtype=np.int32), np.diff(self.start))
 
-    def graph(self) -> tuple[Graph, Integers]:
-        """Who takes part in what, without repetitions; and the pair of each row, [rows]."""
+    def graph(self) -> tuple[Graph, Integers | None]:
+        """Who takes part in what, without repetitions; and the pair of each row, [rows].
+
+        None instead, if no pair is repeated: the rows are the pairs.
+        """
         user = self.user
         new = np.ones(len(user), dtype=bool)
         new[1:] = (user[1:] != user[:-1]) | (self.task[1:] != self.task[:-1])
-        pair_of_row = np.cumsum(new) - 1
+        if new.all():
+            return Graph(user, self.task, self.user_key, self.tasks, self.task_key), None
         pairs = Graph(user[new], self.task[new], self.user_key, self.tasks, self.task_key)
-        return pairs, pair_of_row
+        return pairs, np.cumsum(new) - 1
 
     def of_users(self, first: int, stop: int) -> Self:
         """The rows of some users alone: a shard, as a cluster holds it."""

@@ -2,7 +2,7 @@
 
 from apportion.engine.base import Engine, Session
 from apportion.engine.choice import find_engine
-from apportion.engine.cpu.engine import CpuEngine
+from apportion.engine.cpu import CpuEngine
 from apportion.engine.reference import ReferenceEngine
 
 __all__ = ["CpuEngine", "Engine", "ReferenceEngine", "Session", "find_engine"]

@@ -3,12 +3,18 @@
 from collections.abc import Callable
 
 from apportion.engine.base import Engine
-from apportion.engine.cpu.engine import CpuEngine
+from apportion.engine.cpu import CpuEngine
 from apportion.engine.reference import ReferenceEngine
 from apportion.errors import ParameterError
+from apportion.native import kernels
+
+def _best() -> Engine:
+    """The compiled engine; the reference engine where nothing is compiled."""
+    return ReferenceEngine() if kernels is None else CpuEngine()
+
 
 ENGINES: dict[str, Callable[[], Engine]] = {
-    "auto": CpuEngine,
+    "auto": _best,
     "cpu": CpuEngine,
     "reference": ReferenceEngine,
 }

@@ -32,6 +32,8 @@ Shorts = NDArray[np.int16]
 LONGEST = 2**15 - 1
 # A factor of this size belongs to features that are all zero.
 _BEYOND = 2.0**60
+# No number of a bounded part has so many units: what has gives zero, as NaN does.
+_MOST_UNITS, _MOST_SHORT_UNITS = 2.0**28, 2.0**31
 
 
 def truncated(values: NDArray[np.floating[Any]], grid: float) -> Units:
@@ -40,7 +42,9 @@ def truncated(values: NDArray[np.floating[Any]], grid: float) -> Units:
     >>> truncated(np.array([0.3, -0.3, 0.5]), grid=0.25)
     array([ 1, -1,  2])
     """
-    return np.trunc(np.asarray(values, dtype=np.float64) / grid).astype(np.int64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        units = np.asarray(values, dtype=np.float64) / grid
+        return np.where(np.abs(units) < _MOST_UNITS, np.trunc(units), 0.0).astype(np.int64)
 
 
 def longest_root(unit: float, grid: float) -> float:
@@ -63,12 +67,15 @@ def square_roots(features: Shorts, roots: Array) -> Units:
 def right_hand_sides(features: Shorts, factor: Array) -> Units:
     """Factor times x of every row, towards zero, [rows, d]; ``factor`` [rows] is in units of the grid."""
     small = np.where(np.abs(factor) < _BEYOND, factor, 0.0).astype(np.float32)
-    return np.trunc(small[:, None] * features.astype(np.float32)).astype(np.int64)
+    parts = np.trunc(small[:, None] * features.astype(np.float32))
+    return np.where(np.abs(parts) < _MOST_SHORT_UNITS, parts, 0).astype(np.int64)
 
 
 def gradients(features: Array, slope: Array, grid: float) -> Units:
     """Slope times x of every row, towards zero, [rows, d]."""
-    return np.trunc((slope / grid)[:, None] * features).astype(np.int64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        parts = (slope / grid)[:, None] * features
+        return np.where(np.abs(parts) < _MOST_UNITS, np.trunc(parts), 0.0).astype(np.int64)
 
 
 def usable_slopes(slope: Array, norm: Array) -> Array:
@@ -78,4 +85,5 @@ def usable_slopes(slope: Array, norm: Array) -> Array:
 
 def shortened(slope: Array, excess: Array) -> Array:
     """Slopes over how often their gradient exceeds the bound, where it does, [rows]."""
-    return np.where(excess > 1.0, slope / np.maximum(excess, 1.0), slope)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        return np.where(excess > 1.0, slope / excess, slope)

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.privacy import rounding
+
 Array = NDArray[np.float64]
 Units = NDArray[np.int64]
 Integers = NDArray[np.integer[Any]]
 Derivative = Callable[[float, float], float]
 
-_SMALLEST = 1e-150
-_MOST_UNITS = 2.0**28  # of a single number
 _BLOCK = 2**14  # rows
 
 
@@ -73,9 +73,9 @@ def row_gradients(
     """
     task = np.repeat(np.arange(len(start) - 1), np.diff(start))
     slope = _slopes(features, norms, feature_row, label, task, coef, loss, parameter)
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         excess = np.abs(slope) * (norms[feature_row] / bound)
-        slope = weight * np.where(excess > 1.0, slope / excess, slope)
+    slope = weight * rounding.shortened(slope, excess)
     return _sum(features, feature_row, task, slope, coef, grid)
 
 
@@ -128,8 +128,7 @@ def _slopes(
         slope = derivatives(z, label, loss, parameter)
     else:  # one row's margin and label alone: it cannot mix users
         slope = np.array([loss(*each) for each in zip(z.tolist(), label.tolist(), strict=True)])
-    usable = np.isfinite(slope) & (norms[feature_row] >= _SMALLEST)
-    return np.where(usable, slope, 0.0)
+    return rounding.usable_slopes(slope, norms[feature_row])
 
 
 def _sum(
@@ -138,11 +137,9 @@ def _sum(
     total = np.zeros(coef.shape, dtype=np.int64 if grid else np.float64)
     for first in range(0, len(slope), _BLOCK):
         some = slice(first, first + _BLOCK)
-        with np.errstate(over="ignore", invalid="ignore"):
-            parts = (slope[some] / (grid or 1.0))[:, None] * features[feature_row[some]]
+        x = features[feature_row[some]]
         if grid:
-            fits = np.abs(parts) < _MOST_UNITS
-            np.add.at(total, task[some], np.where(fits, np.trunc(parts), 0.0).astype(np.int64))
+            np.add.at(total, task[some], rounding.gradients(x, slope[some], grid))
         else:
-            np.add.at(total, task[some], parts)
+            np.add.at(total, task[some], slope[some, None] * x)
     return total

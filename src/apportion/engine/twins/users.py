@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.privacy import bounds
+
 Array = NDArray[np.float64]
 Integers = NDArray[np.integer[Any]]
 
-LONGEST = 2**15 - 1  # the norm of a row of 16-bit numbers is at most this
-_MARGIN = 1e-9  # relative distance that clipped numbers keep from their bound
 _VECTOR = 16  # numbers of a row come in whole vectors
 _LOST = 1e-14  # a pivot smaller than this, times d, times the largest entry, is lost in rounding
 
@@ -69,31 +69,8 @@ def turned_items(items: Array, shared: Array) -> tuple[Array, Array, Array]:
 
 
 def short_rows(rows: Array, bound: float, *, stretch: bool = False) -> NDArray[np.int16]:
-    """Rows [rows, d] as 16-bit whole numbers of norm at most 2^15 - 1, [rows, d in whole vectors].
-
-    The unit is bound / (2^15 - 1). Rounding moves a row by at most sqrt(d) / 2 units, so rows are clipped
-    (or stretched) to that much less than the bound before. A row that is not finite gives zeros. What a
-    row gives follows from the row alone, to the bit.
-    """
+    """As ``privacy.bounds.short_rows``, with zeros up to whole vectors, [rows, d in whole vectors]."""
     count, d = rows.shape
-    unit = bound / LONGEST
-    limit = (bound - unit * math.sqrt(d) / 2) * (1 - _MARGIN)
-    given = np.where(np.isfinite(rows).all(axis=1)[:, None], rows, 0.0)
-    largest = np.abs(given).max(axis=1, initial=0.0)
-    safe = np.where(largest > 0.0, largest, 1.0)[:, None]
-    # Squares are added as eight lanes do it, and the lanes by halves.
-    lanes = np.zeros((count, -(-d // 8) * 8))
-    lanes[:, :d] = given / safe
-    squares = np.zeros((count, 8))
-    for first in range(0, lanes.shape[1], 8):
-        squares += lanes[:, first : first + 8] * lanes[:, first : first + 8]
-    while squares.shape[1] > 1:
-        squares = squares[:, : squares.shape[1] // 2] + squares[:, squares.shape[1] // 2 :]
-    norm = np.sqrt(squares[:, 0])
-    with np.errstate(over="ignore", divide="ignore"):
-        change = stretch | (norm > limit / safe[:, 0])
-        factor = limit / np.where(norm > 0.0, norm, 1.0)
-    bounded = np.where(change[:, None], lanes[:, :d] * factor[:, None], given)
     short = np.zeros((count, -(-d // _VECTOR) * _VECTOR), dtype=np.int16)
-    short[:, :d] = np.rint(bounded / unit)
+    short[:, :d], _ = bounds.short_rows(rows, bound, stretch=stretch)
     return short

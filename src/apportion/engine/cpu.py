@@ -1,0 +1,158 @@
+"""The compiled engine: all cores of one machine."""
+
+import platform
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from apportion.data.rows import Rows
+from apportion.engine.base import Engine
+from apportion.engine.kernels import Array, Kernels, Rows32, Shorts, Starts, Units
+from apportion.engine.reference import TwinKernels
+from apportion.engine.session import LocalSession
+from apportion.engine.twins import gradients as twins
+from apportion.engine.twins.users import turned_items
+from apportion.errors import ParameterError
+from apportion.native import kernels as _native
+from apportion.threads import thread_count
+
+
+class CpuEngine(Engine):
+    """Compiled kernels on all cores; sums do not depend on the number of threads."""
+
+    def __init__(self) -> None:
+        if _native is None:
+            raise ParameterError(
+                "the compiled kernels are not installed: install a C++ compiler (g++ 11 or clang 14 or "
+                'later) and apportion again, or use engine="reference"'
+            )
+
+    def identity(self) -> dict[str, str]:
+        """See ``Engine.identity``. The kernels give the same bits on every processor."""
+        libraries = {name: version(name) for name in ("numpy", "scipy")}
+        return {
+            "engine": "cpu",
+            **libraries,
+            "kernels": _native.digest[:16],
+            "processor": platform.machine(),
+        }
+
+    def load(self, rows: Rows) -> LocalSession:
+        """See ``Engine.load``."""
+        return LocalSession(rows, NativeKernels())
+
+    def __repr__(self) -> str:
+        return "CpuEngine()"
+
+
+class NativeKernels(Kernels):
+    """``apportion._native``, with as many threads as may be used."""
+
+    def solve_users(
+        self,
+        start: Starts,
+        item: Rows32,
+        label: Array,
+        items: Array,
+        ridge: Array,
+        shared: Array,
+        bound: float | None,
+        stretch: bool,
+    ) -> Any:
+        """See ``Kernels``."""
+        if not (np.isfinite(items).all() and np.isfinite(shared).all()):
+            # Released values beyond all numbers say nothing: nobody has a vector then.
+            return TwinKernels().solve_users(
+                start, item, np.zeros(len(label)), np.zeros_like(items), ridge,
+                np.zeros_like(shared), bound, stretch,
+            )  # fmt: skip
+        turned = turned_items(items, shared)
+        systems = (start, item, label, np.ascontiguousarray(items), ridge)
+        return _native.solve_users(
+            *systems, np.ascontiguousarray(shared), *turned, bound, stretch, thread_count()
+        )
+
+    def short_rows(self, rows: Array, bound: float) -> Shorts:
+        """See ``Kernels``."""
+        short: Shorts = _native.short_rows(np.ascontiguousarray(rows), bound, False, thread_count())
+        return short
+
+    def gram_sums(self, *arguments: Any) -> tuple[Units, Units]:
+        """See ``Kernels``."""
+        second, right = _native.gram_sums(*arguments, thread_count())
+        return second, right
+
+    def label_sums(self, *arguments: Any) -> Units:
+        """See ``Kernels``."""
+        sums: Units = _native.label_sums(*arguments, thread_count())
+        return sums
+
+    def float_sums(
+        self, features: Array, row: Rows32, label: Array, weight: Array, start: Starts
+    ) -> tuple[Array, Array]:
+        """See ``Kernels``."""
+        second, right = _native.float_sums(
+            features, row, label, None, weight, start, thread_count()
+        )
+        return second, right
+
+    def number_sums(self, task: Rows32, value: Array, tasks: int, grid: float) -> Units:
+        """See ``Kernels``."""
+        sums: Units = _native.number_sums(task, value, tasks, grid, thread_count())
+        return sums
+
+    def row_gradients(
+        self,
+        features: Array,
+        norms: Array,
+        row: Rows32,
+        label: Array,
+        weight: Array,
+        start: Starts,
+        coef: Array,
+        loss: Any,
+        bound: float,
+        grid: float,
+    ) -> Any:
+        """See ``Kernels``."""
+        task = None
+        if loss.kernel is None and not loss.address:
+            task = np.repeat(np.arange(len(start) - 1), np.diff(start))
+        label, known = _loss(loss, features, row, label, task, coef)
+        examples = (features, norms, row, label, weight, start, coef)
+        if grid:
+            return _native.row_gradients(*examples, *known, bound, grid, thread_count())
+        return _native.float_gradients(*examples, *known, bound, thread_count())
+
+    def user_gradients(
+        self,
+        features: Array,
+        norms: Array,
+        row: Rows32,
+        label: Array,
+        weight: Array,
+        task: Rows32,
+        start: Starts,
+        coef: Array,
+        loss: Any,
+        bound: float,
+        grid: float,
+    ) -> Units:
+        """See ``Kernels``."""
+        label, known = _loss(loss, features, row, label, task, coef)
+        examples = (features, norms, row, label, weight, task, start, coef)
+        sums: Units = _native.user_gradients(*examples, *known, bound, grid, thread_count())
+        return sums
+
+
+def _loss(
+    loss: Any, features: Array, row: Rows32, label: Array, task: Any, coef: Array
+) -> tuple[Array, tuple[str, float, int]]:
+    """Labels, and the loss as the kernels know it: built in, a compiled function, or slopes for labels."""
+    if loss.kernel is not None:
+        return label, (*loss.kernel, 0)
+    if loss.address:
+        return label, ("function", 0.0, loss.address)
+    slopes = loss.slopes(twins.margins(features, row, task, coef), label)
+    return slopes, ("given", 0.0, 0)
