@@ -15,8 +15,7 @@ import numpy as np
 from numba import get_num_threads, njit, prange
 
 from apportion.engine import TaskRows
-from apportion.engine.definite import solve_positive
-from apportion.engine.spectral import solve_filtered
+from apportion.engine.solves import solve_filtered, solve_positive
 from apportion.engine.threads import in_threads
 from apportion.privacy import (
     Curator,

@@ -8,9 +8,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from apportion.engine.base import Array, Engine, Integers, TaskRows, UserRows
-from apportion.engine.gram import take_next
 from apportion.engine.sums import moments, statistics, whole_vectors
 from apportion.engine.threads import side_by_side, threads_for
+from apportion.engine.topk import top
 from apportion.engine.users import solve_users
 
 # Sums may be reordered so that they can be vectorised; NaN and infinity keep their meaning.
@@ -89,14 +89,7 @@ class CpuEngine(Engine):
         self, scores: NDArray[np.float32], k: int, start: Integers, skip: Integers
     ) -> tuple[Integers, NDArray[np.float32]]:
         """See ``Engine.top``. One pass over the scores of each row."""
-        places = np.full((len(scores), k), -1, dtype=np.int64)
-        best = np.full((len(scores), k), -np.inf, dtype=np.float32)
-        counter = np.zeros(1, dtype=np.int64)
-        side_by_side(
-            lambda _: _top(scores, start, skip, counter, places, best),
-            range(threads_for(scores.size)),
-        )
-        return places, best
+        return top(scores, k, start, skip)
 
 
 def _sum_of_threads(kernel: Any, rows: int, *arguments: Any) -> Array:
@@ -131,38 +124,6 @@ def _examples(rows: TaskRows) -> tuple[Integers, Array, Array, Array]:
 
 def _start(rows: TaskRows) -> Integers:
     return np.ascontiguousarray(rows.start, dtype=np.int64)
-
-
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _top(
-    scores: NDArray[np.float32],
-    start: Integers,
-    skip: Integers,
-    counter: Integers,
-    places: Integers,
-    best: NDArray[np.float32],
-) -> None:
-    rows, columns = scores.shape
-    k = places.shape[1]
-    while True:
-        row = take_next(counter)
-        if row >= rows:
-            break
-        left_out = np.zeros(columns, dtype=np.bool_)
-        for entry in range(start[row], start[row + 1]):
-            left_out[skip[entry]] = True
-        place, score = places[row], best[row]
-        # A sorted list of the best: nearly all columns fail the first comparison.
-        for column in range(columns):
-            value = scores[row, column]
-            if value > score[k - 1] and not left_out[column]:
-                at = k - 1
-                while at > 0 and value > score[at - 1]:
-                    score[at] = score[at - 1]
-                    place[at] = place[at - 1]
-                    at -= 1
-                score[at] = value
-                place[at] = column
 
 
 # Not reordered: what is clipped must stay within its bound whatever the numbers.

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from apportion.data import Interactions
 from apportion.data.ids import Integers, find_ids, match_ids, read_ids
 from apportion.engine import CpuEngine
+from apportion.engine.topk import score, top
 from apportion.privacy import PrivacyReport
 from apportion.privacy.checks import number, whole, word
 from apportion.privacy.errors import DataError, NotFittedError, ParameterError
@@ -283,7 +284,7 @@ class Recommender:
         for first in range(0, len(wanted), step):
             block = wanted[first : first + step]
             each = np.arange(len(block) + 1)
-            yield CpuEngine().top(factors[block] @ factors.T, k, each, block)
+            yield top(score(factors[block], factors), k, each, block)
 
     def save(self, folder: str | Path, titles: Any = None) -> None:
         """Write the released model to a folder that ``apportion.load`` reads; never the noise key.
@@ -387,7 +388,7 @@ class Recommender:
         for first in range(0, len(rows.user), step):
             stop = min(first + step, len(rows.user))
             with np.errstate(all="ignore"):  # whatever 32 bits cannot hold is the largest or last
-                scores = small[first:stop] @ self.items.T
+                scores = score(small[first:stop], self.items)
                 if self.released.intercepts is not None:
                     scores += self.released.intercepts
             new = newcomer[first:stop]
@@ -397,7 +398,7 @@ class Recommender:
             start = rows.start[first : stop + 1]
             if not exclude:
                 start = np.zeros_like(start)
-            places, best = CpuEngine().top(scores, k, start, rows.item)
+            places, best = top(scores, k, start, rows.item)
             best[new] = np.where(places[new] >= 0, np.float32(0), best[new])
             best += rows.mean[first:stop, None].astype(np.float32)
             yield rows.user[first:stop], places, best

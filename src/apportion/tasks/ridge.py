@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from apportion.allocation import AdaptiveWeights, Allocation
 from apportion.data import TaskData
 from apportion.engine import CpuEngine, Engine, TaskRows
-from apportion.engine.definite import solve_positive
-from apportion.engine.spectral import solve_filtered
+from apportion.engine.solves import solve_filtered, solve_positive
 from apportion.engine.threads import one_thread_each
 from apportion.privacy import (
     Curator,
