@@ -17,9 +17,12 @@ from numba import get_num_threads, njit, prange
 from apportion.data.rows import Rows
 from apportion.engine import queries
 from apportion.engine.base import Block
-from apportion.engine.cpu.definite import solve_positive
-from apportion.engine.cpu.spectral import solve_filtered
+from apportion.engine.solves import solve_positive
+from apportion.engine.solves import solve_filtered
 from apportion.engine.reference import ReferenceSession
+from apportion.engine import TaskRows
+from apportion.engine.solves import solve_filtered, solve_positive
+from apportion.threads import in_threads
 from apportion.privacy import (
     Curator,
     NoiseSource,

@@ -3,8 +3,8 @@
 //     number_span    code of x = how many different numbers below x occur, by a table of all of low : low + span
 //     find_hashed    code of x = the position of x among the distinct ones, by a hash table that is half empty
 //
-// Whether two rows belong to the same user decides what is bounded: numbers are compared whole (64 bits), and a number
-// that is not there is an error, never another's code. Codes are below 2^31.
+// Whether two rows belong to the same user decides what is bounded: numbers are compared whole (64 bits), and a
+// number that is not there is an error, never another's code. Codes are below 2^31.
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -55,8 +55,10 @@ nb::object number_span(nb::list pieces_, uint64_t low, int64_t span, int64_t thr
     pieces.each(threads, [&](const auto& part) {
         for (int64_t row = 0; row < part.count; row++) {
             const uint64_t place = uint64_t(part.data[row]) - low;
-            if (place < uint64_t(span)) std::atomic_ref(present.data[place]).store(1, std::memory_order_relaxed);
-            else fine.store(false, std::memory_order_relaxed);
+            if (place < uint64_t(span))
+                std::atomic_ref(present.data[place]).store(1, std::memory_order_relaxed);
+            else
+                fine.store(false, std::memory_order_relaxed);
         }
     });
     require(fine, "pieces hold numbers outside of low to low + span - 1");
@@ -80,7 +82,9 @@ nb::object number_span(nb::list pieces_, uint64_t low, int64_t span, int64_t thr
 }
 
 // Where to begin looking for a number in a table whose size is a power of two.
-uint64_t slot_of(uint64_t number, uint64_t slots) { return (number * 0x9E3779B97F4A7C15 >> 32) & (slots - 1); }
+uint64_t slot_of(uint64_t number, uint64_t slots) {
+    return (number * 0x9E3779B97F4A7C15 >> 32) & (slots - 1);
+}
 
 nb::object find_hashed(nb::handle ids_, nb::handle distinct_, int64_t threads) {
     const auto ids = given<uint64_t>(ids_, "ids"), distinct = given<uint64_t>(distinct_, "distinct");
@@ -117,10 +121,13 @@ nb::object find_hashed(nb::handle ids_, nb::handle distinct_, int64_t threads) {
 }  // namespace
 
 void bind_ids(nb::module_& module) {
-    module.def("number_span", [](nb::list pieces, uint64_t low, int64_t span, int64_t threads) {
-        const bool is_short = nb::len(pieces) && nb::cast<int64_t>(pieces[0].attr("itemsize")) == 4;
-        return is_short ? number_span<int32_t>(pieces, low, span, threads)
-                        : number_span<uint64_t>(pieces, low, span, threads);
-    }, "pieces"_a, "low"_a, "span"_a, "threads"_a);
+    module.def(
+        "number_span",
+        [](nb::list pieces, uint64_t low, int64_t span, int64_t threads) {
+            const bool is_short = nb::len(pieces) && nb::cast<int64_t>(pieces[0].attr("itemsize")) == 4;
+            return is_short ? number_span<int32_t>(pieces, low, span, threads)
+                            : number_span<uint64_t>(pieces, low, span, threads);
+        },
+        "pieces"_a, "low"_a, "span"_a, "threads"_a);
     module.def("find_hashed", &find_hashed, "ids"_a, "distinct"_a, "threads"_a);
 }

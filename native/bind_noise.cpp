@@ -7,9 +7,9 @@
 namespace {
 
 // Fill `out` in place with words from `used` on; where and why it stopped, and the number in doubt.
-nb::object fill_noise(nb::handle out_, int64_t at, nb::handle words_, int64_t used, nb::handle order_, nb::handle ends_,
-                      nb::handle variance_, nb::handle block_, nb::handle shift_, nb::handle low_, nb::handle log_,
-                      nb::handle cut_, nb::handle other_, double doubt) {
+nb::object fill_noise(nb::handle out_, int64_t at, nb::handle words_, int64_t used, nb::handle order_,
+                      nb::handle ends_, nb::handle variance_, nb::handle block_, nb::handle shift_, nb::handle low_,
+                      nb::handle log_, nb::handle cut_, nb::handle other_, double doubt) {
     const auto out = changed<int64_t>(out_, "out");
     const auto words = given<uint64_t>(words_, "words");
     const auto order = given<int64_t>(order_, "order"), ends = given<int64_t>(ends_, "ends");
@@ -37,7 +37,7 @@ nb::object fill_noise(nb::handle out_, int64_t at, nb::handle words_, int64_t us
     require_length(cut.shape(0), BLOCKS, "cut");
     require_length(other.shape(0), BLOCKS, "other");
     require(*std::max_element(other.data(), other.data() + BLOCKS) < BLOCKS, "other must hold blocks");
-    const Distribution by{log.data(),   cut.data(),      other.data(), doubt,        order.data(), ends.data(),
+    const Distribution by{log.data(),      cut.data(),   other.data(), doubt,      order.data(), ends.data(),
                           variance.data(), block.data(), shift.data(), low.data(), columns,      scales};
     Filling filled;
     {

@@ -11,7 +11,10 @@ namespace {
 class Given {
 public:
     Given(nb::handle packed, nb::handle b, nb::handle alpha, nb::handle scale, nb::handle shared)
-        : packed_(packed, "packed"), b_(b, "b"), alpha_(alpha, "alpha"), theta(b_.shape(0), b_.shape(1)),
+        : packed_(packed, "packed"),
+          b_(b, "b"),
+          alpha_(alpha, "alpha"),
+          theta(b_.shape(0), b_.shape(1)),
           failed(b_.shape(0)) {
         const int64_t systems = b_.shape(0), n = b_.shape(1);
         require(n >= 1 && n <= 32768, "b must have 1 to 32768 columns");
@@ -26,8 +29,15 @@ public:
             require_length(scale_->shape(0), systems, "scale");
             require_length(shared_->shape(0), entries, "shared");
         }
-        all = {packed_.data(), scale_ ? scale_->data() : nullptr, shared_ ? shared_->data() : nullptr, b_.data(),
-               alpha_.data(),  systems, n, theta.data, failed.data};
+        all = {packed_.data(),
+               scale_ ? scale_->data() : nullptr,
+               shared_ ? shared_->data() : nullptr,
+               b_.data(),
+               alpha_.data(),
+               systems,
+               n,
+               theta.data,
+               failed.data};
     }
     nb::object solved() const { return nb::make_tuple(theta.object, failed.object); }
 
@@ -41,19 +51,21 @@ private:
     Result<bool> failed;
 };
 
-int64_t pieces_of(int64_t systems, int64_t at_once) { return (systems + at_once - 1) / at_once; }
+int64_t pieces_of(int64_t systems, int64_t at_once) {
+    return (systems + at_once - 1) / at_once;
+}
 
-nb::object solve_filtered(nb::handle packed, nb::handle b, nb::handle alpha, double ridge, double most, double least,
-                          int64_t most_sweeps, bool single, nb::handle scale, nb::handle shared, int64_t threads) {
+nb::object solve_filtered(nb::handle packed, nb::handle b, nb::handle alpha, double ridge, double most,
+                          double least, int64_t most_sweeps, bool single, nb::handle scale, nb::handle shared,
+                          int64_t threads) {
     Given given(packed, b, alpha, scale, shared);
     require(ridge >= 0 && std::isfinite(ridge), "ridge must not be negative");
     require(most_sweeps >= 1 && most_sweeps <= 1'000'000, "most_sweeps must be from 1 to 1000000");
     const Filter filter{ridge, most, least, most_sweeps};
     const SolveKernels& kernels = solves_kernels();
     Work work(pieces_of(given.all.systems, single ? 32 : 16));
-    run(work, threads, [&] {
-        (single ? kernels.filtered_float : kernels.filtered_double)(given.all, filter, work);
-    });
+    run(work, threads,
+        [&] { (single ? kernels.filtered_float : kernels.filtered_double)(given.all, filter, work); });
     return given.solved();
 }
 

@@ -1,13 +1,14 @@
 // Counting sorts: rows in the order of their keys, those of one key in the order they were in.
 //
-//     start[k] = number of rows with a key below k;   row r goes to start[key_r] + number of rows s < r with key_s = key_r
+//     start[k] = number of rows with a key below k;   row r goes to start[key_r] + number of rows s < r with key_s
+//     = key_r
 //
-// Rows are cut into blocks, one for each thread. Every block counts its keys; then it is known where each block's rows
-// of each key begin, and all blocks place theirs side by side: what comes out does not depend on the blocks.
+// Rows are cut into blocks, one for each thread. Every block counts its keys; then it is known where each block's
+// rows of each key begin, and all blocks place theirs side by side: what comes out does not depend on the blocks.
 //
 // That a user's rows are together, and in which order, decides what is bounded: keys are checked while they are
-// counted, and each row is written exactly once, since the places of the blocks are disjoint by construction. Places
-// and counts are at most the number of rows, below 2^31.
+// counted, and each row is written exactly once, since the places of the blocks are disjoint by construction.
+// Places and counts are at most the number of rows, below 2^31.
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -21,7 +22,7 @@
 
 namespace {
 
-constexpr int64_t ROWS_OF_A_BLOCK = 1 << 16, AT_ONCE = 1 << 15, MOST = (int64_t(1) << 31) - 1;
+constexpr int64_t AT_ONCE = 1 << 15, MOST = (int64_t(1) << 31) - 1;
 
 // Two columns as one: what takes long is to reach a place far away, not to write there.
 constexpr uint64_t pair(int32_t number, float value) {
@@ -44,12 +45,12 @@ Column column_of(const Number* data) {
     return {reinterpret_cast<const char*>(data), sizeof(Number)};
 }
 
-// The rows in as many blocks as are worth a thread.
+// The rows in as many blocks as there are threads.
 struct Blocks {
     int64_t rows, threads, count;
 
     Blocks(int64_t rows, int64_t threads)
-        : rows(rows), threads(threads), count(std::clamp<int64_t>(rows / ROWS_OF_A_BLOCK, 1, std::max<int64_t>(threads, 1))) {}
+        : rows(rows), threads(threads), count(std::clamp<int64_t>(threads, 1, std::max<int64_t>(rows, 1))) {}
     int64_t begin(int64_t block) const { return rows * block / count; }
 
     // work(block, row) for all rows, the blocks side by side; each block's rows in order.
@@ -59,7 +60,8 @@ struct Blocks {
         run(blocks, threads, [&] {
             for (int64_t block; (block = blocks.take()) >= 0;) {
                 auto one = work(block);
-                for (int64_t first = begin(block); first < begin(block + 1) && !blocks.stopped(); first += AT_ONCE) {
+                for (int64_t first = begin(block); first < begin(block + 1) && !blocks.stopped();
+                     first += AT_ONCE) {
                     const int64_t stop = std::min(first + AT_ONCE, begin(block + 1));
                     for (int64_t row = first; row < stop; row++) one(row);
                 }
@@ -79,8 +81,10 @@ public:
         blocks.each([&](int64_t block) {
             return [&, counts = next_.data() + block * keys](int64_t row) {
                 const uint32_t k = uint32_t(key[row]);
-                if (k < uint64_t(keys)) counts[k]++;
-                else fine.store(false, std::memory_order_relaxed);
+                if (k < uint64_t(keys))
+                    counts[k]++;
+                else
+                    fine.store(false, std::memory_order_relaxed);
             };
         });
         require(fine, "key holds numbers that are not in 0 to keys - 1");
@@ -172,9 +176,8 @@ nb::object group(nb::handle key, int64_t keys, nb::handle other_, nb::handle val
     auto number = [numbers](int64_t row) { return numbers ? numbers[row] : int32_t(row); };
     if (values) {
         const Result<uint64_t> pairs(all.blocks.rows);
-        place_rows(all.keys_column(), places, all.blocks, pairs.data, [&](int64_t) {
-            return [=](int64_t row) { return pair(number(row), values[row]); };
-        });
+        place_rows(all.keys_column(), places, all.blocks, pairs.data,
+                   [&](int64_t) { return [=](int64_t row) { return pair(number(row), values[row]); }; });
         return split(pairs, places, all.blocks);
     }
     const Result<int32_t> placed(all.blocks.rows);
@@ -284,7 +287,9 @@ bool rises_in_groups(nb::handle values_, nb::handle start_, int64_t threads) {
     return rises;
 }
 
-bool is_short(nb::handle array) { return nb::cast<int64_t>(array.attr("itemsize")) == 4; }
+bool is_short(nb::handle array) {
+    return nb::cast<int64_t>(array.attr("itemsize")) == 4;
+}
 
 }  // namespace
 
@@ -294,11 +299,17 @@ void bind_sorting(nb::module_& module) {
     module.def("turn", &turn, "start"_a, "key"_a, "keys"_a, "value"_a.none(), "threads"_a);
     module.def("group_twice", &group_twice, "first"_a, "firsts"_a, "second"_a, "seconds"_a, "value"_a, "threads"_a);
     module.def("number_rows", &number_rows, "start"_a, "threads"_a);
-    module.def("never_falls", [](nb::handle values, int64_t threads) {
-        return is_short(values) ? never_falls<int32_t>(values, threads) : never_falls<int64_t>(values, threads);
-    }, "values"_a, "threads"_a);
-    module.def("rises_in_groups", [](nb::handle values, nb::handle start, int64_t threads) {
-        return is_short(values) ? rises_in_groups<int32_t>(values, start, threads)
-                                : rises_in_groups<int64_t>(values, start, threads);
-    }, "values"_a, "start"_a, "threads"_a);
+    module.def(
+        "never_falls",
+        [](nb::handle values, int64_t threads) {
+            return is_short(values) ? never_falls<int32_t>(values, threads) : never_falls<int64_t>(values, threads);
+        },
+        "values"_a, "threads"_a);
+    module.def(
+        "rises_in_groups",
+        [](nb::handle values, nb::handle start, int64_t threads) {
+            return is_short(values) ? rises_in_groups<int32_t>(values, start, threads)
+                                    : rises_in_groups<int64_t>(values, start, threads);
+        },
+        "values"_a, "start"_a, "threads"_a);
 }

@@ -16,6 +16,7 @@ void bind_noise(nb::module_& module);
 void bind_sorting(nb::module_& module);
 void bind_ids(nb::module_& module);
 void bind_topk(nb::module_& module);
+void bind_simulate(nb::module_& module);
 
 NB_MODULE(_native, module) {
     isa();  // an APPORTION_ISA that this processor does not have is an error here
@@ -31,4 +32,5 @@ NB_MODULE(_native, module) {
     bind_sorting(module);
     bind_ids(module);
     bind_topk(module);
+    bind_simulate(module);
 }

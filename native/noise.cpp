@@ -1,14 +1,14 @@
 // Discrete Gaussian noise: whole numbers i with probability proportional to exp(-i^2 / (2 v)), from random words.
 //
-// Rejection, see privacy/discrete.py, whose `_fill` defines what is computed here. Two words make a number: it lies in
-// a block of the half-line, whose chance is a whole number of 2^-40 (Walker's alias table), and is kept if
+// Rejection, see privacy/discrete.py, whose `_fill` defines what is computed here. Two words make a number: it lies
+// in a block of the half-line, whose chance is a whole number of 2^-40 (Walker's alias table), and is kept if
 //
 //     u < exp(log_k - i^2 / (2 v)),
 //
 // of u the first 31 binary digits being known. Floating-point numbers decide only where they are beyond doubt (the
 // error of the right-hand side is below 2^-41 of it, the doubt is 2^-36); otherwise the number is handed back, and
-// more digits are computed. So the distribution is exact, which the bound of every release rests on; and a key gives
-// the same noise on every machine.
+// more digits are computed. So the distribution is exact, which the bound of every release rests on; and a key
+// gives the same noise on every machine.
 #include "noise.hpp"
 
 #include <cmath>
@@ -19,7 +19,8 @@ namespace {
 
 // exp(x) for x <= 1, within 2^-50 of it, above 2^-1009 always: not the C library's, so that all machines agree.
 double exponential(double x) {
-    x = x < -700.0 ? -700.0 : x;
+    x = x > -700.0 ? x : -700.0;
+    x = x < 1.0 ? x : 1.0;
     // x = k log(2) + r, |r| < .35; the first part of log(2) has so few bits that k times it is exact.
     const double k = std::nearbyint(x * 1.4426950408889634);
     const double r = (x - k * 0.6931471803691238) - k * 1.9082149292705877e-10;
@@ -33,8 +34,8 @@ double exponential(double x) {
     return power * two_to_k;
 }
 
-// Go on until out is full, words are short, or a number is in doubt (it is in its place already). `at` counts numbers
-// row by row, within a row in the given order of columns.
+// Go on until out is full, words are short, or a number is in doubt (it is in its place already). `at` counts
+// numbers row by row, within a row in the given order of columns.
 Filling fill(const Distribution& by, int64_t* out, int64_t count, int64_t at, const uint64_t* words, int64_t supply,
              int64_t used) {
     while (at < count) {
@@ -61,8 +62,9 @@ Filling fill(const Distribution& by, int64_t* out, int64_t count, int64_t at, co
             const int64_t size = int64_t(k * width + inside);
             const int64_t minus = (second >> 31) & 1, digits = second & 0x7FFFFFFF;
             const int64_t column = by.order[place];
-            if (uint64_t(column) >= uint64_t(by.columns)) return {first_of_row + place, used, Filled::misplaced, 0, 0, 0, 0};
-            row[column] = (size ^ -minus) + minus;  // its negative, if there is a minus
+            if (uint64_t(column) >= uint64_t(by.columns))
+                return {first_of_row + place, used, Filled::misplaced, 0, 0, 0, 0};
+            row[column] = (size ^ -minus) + minus;         // its negative, if there is a minus
             if ((product & 0xFFFFFFFF) < limit) continue;  // or some places would come more often than others
             if (size == 0 && minus) continue;              // zero would count twice
             if (digits >= low[k]) {
@@ -78,8 +80,8 @@ Filling fill(const Distribution& by, int64_t* out, int64_t count, int64_t at, co
     return {at, used, Filled::done, 0, 0, 0, 0};
 }
 
-// noisy = sums + noise * grid, added as whole numbers of at most 2^53 + 2^60: only the noisy sum is rounded, if it has
-// more than 53 bits. False if a sum is not a multiple of the grid, or larger than 2^53 times it.
+// noisy = sums + noise * grid, added as whole numbers of at most 2^53 + 2^60: only the noisy sum is rounded, if it
+// has more than 53 bits. False if a sum is not a multiple of the grid, or larger than 2^53 times it.
 bool add_to_sums(const double* sums, const int64_t* noise, int64_t count, double grid, double* noisy) {
     bool fine = true;
     for (int64_t i = 0; i < count; i++) {

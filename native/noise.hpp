@@ -13,10 +13,10 @@ struct Distribution {
     const uint64_t* cut;    // [BLOCKS]
     const uint16_t* other;  // [BLOCKS]
     double doubt;
-    const int64_t *order, *ends;             // [columns], [variances]
-    const double* variance;                  // [variances]
-    const uint64_t *block, *shift;           // [variances]
-    const int64_t* low;                      // [variances, BLOCKS]
+    const int64_t *order, *ends;    // [columns], [variances]
+    const double* variance;         // [variances]
+    const uint64_t *block, *shift;  // [variances]
+    const int64_t* low;             // [variances, BLOCKS]
     int64_t columns, variances;
 };
 
@@ -31,8 +31,8 @@ struct Filling {
 };
 
 struct NoiseKernels {
-    Filling (*fill)(const Distribution&, int64_t* out, int64_t count, int64_t at, const uint64_t* words, int64_t supply,
-                    int64_t used);
+    Filling (*fill)(const Distribution&, int64_t* out, int64_t count, int64_t at, const uint64_t* words,
+                    int64_t supply, int64_t used);
     bool (*add_to_sums)(const double* sums, const int64_t* noise, int64_t count, double grid, double* noisy);
 };
 

@@ -11,12 +11,12 @@
 //
 // Matrices come as upper triangles, row by row, [systems, d (d + 1) / 2]. Inside, entry e of the matrices of a
 // batch is the vector at e; what waits for one result after the other takes two batches at once (Two).
+#include "solves.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
-
-#include "solves.hpp"
 
 #include "memory.hpp"
 #include "vectors.hpp"
@@ -141,9 +141,9 @@ void fill(const double* rows, int64_t systems, int64_t width, int64_t first, con
 template <class Number>
 struct Tridiagonal {
     int64_t n;
-    Number *matrix, *factor;                   // [n (n + 1) / 2], [n]
-    Number *vector, *diagonal, *beside;        // [n]
-    Number *v, *w, *product;                   // [n]
+    Number *matrix, *factor;             // [n (n + 1) / 2], [n]
+    Number *vector, *diagonal, *beside;  // [n]
+    Number *v, *w, *product;             // [n]
 };
 
 // Subtract v w' + w v' from rows k and on, and multiply what is left by the vector u, which lies in the matrix
@@ -428,7 +428,8 @@ template <class Number>
 Vector<Number> bound_norms(const Number* matrix, int64_t entries) {
     using V = Vector<Number>;
     V total{};
-    for (int64_t entry = 0; entry < entries; entry++) total = fused(get<V>(matrix, entry), get<V>(matrix, entry), total);
+    for (int64_t entry = 0; entry < entries; entry++)
+        total = fused(get<V>(matrix, entry), get<V>(matrix, entry), total);
     return root(total + total);
 }
 
@@ -462,8 +463,15 @@ void solve_filtered(const Systems& all, const Filter& by, Work& work) {
         const int64_t start = piece * 2 * lanes;
         Tridiagonal<Number> half[2];
         for (int h = 0; h < 2; h++) {
-            half[h] = {n, matrices.data() + h * entries * lanes, factors + h * n * lanes, vector, own_diagonal, own_beside,
-                       v, w, product};
+            half[h] = {n,
+                       matrices.data() + h * entries * lanes,
+                       factors + h * n * lanes,
+                       vector,
+                       own_diagonal,
+                       own_beside,
+                       v,
+                       w,
+                       product};
             fill(all.packed, all.systems, entries, start + h * lanes, all.scale, all.shared, half[h].matrix,
                  relative.matrix + h * lanes, rows.data());
             bound_norms<Number>(half[h].matrix, entries).store(relative.norm + h * lanes);
@@ -484,8 +492,8 @@ void solve_filtered(const Systems& all, const Filter& by, Work& work) {
         }
         if (!solvable) continue;
         for (int h = 0; h < 2; h++) {
-            fill<Number>(all.b, all.systems, n, start + h * lanes, nullptr, nullptr, vector, relative.vector + h * lanes,
-                         rows.data());
+            fill<Number>(all.b, all.systems, n, start + h * lanes, nullptr, nullptr, vector,
+                         relative.vector + h * lanes, rows.data());
             tridiagonalise(half[h], tiny, work);
             for (int64_t k = 0; k < n; k++) {
                 put(both.diagonal, 2 * k + h, get<Vector<Number>>(own_diagonal, k));
@@ -555,7 +563,8 @@ Vector<double> solve_by_cholesky(int64_t n, double* matrix, double* vector, Work
     for (int64_t k = n - 1; k >= 0; k--) {
         at -= n - k;
         V rest = get<V>(vector, k);
-        for (int64_t j = k + 1; j < n; j++) rest = less_product(get<V>(matrix, at + j - k), get<V>(vector, j), rest);
+        for (int64_t j = k + 1; j < n; j++)
+            rest = less_product(get<V>(matrix, at + j - k), get<V>(vector, j), rest);
         put(vector, k, rest * get<V>(matrix, at));
     }
     return failed;

@@ -22,9 +22,9 @@ struct Filter {
 };
 
 struct SolveKernels {
-    void (*filtered_float)(const Systems&, const Filter&, Work&);  // a piece: 32 systems
+    void (*filtered_float)(const Systems&, const Filter&, Work&);   // a piece: 32 systems
     void (*filtered_double)(const Systems&, const Filter&, Work&);  // 16
-    void (*positive)(const Systems&, Work&);  // 8
+    void (*positive)(const Systems&, Work&);                        // 8
 };
 
 DECLARE_KERNELS(SolveKernels, solves)

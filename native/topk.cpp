@@ -4,8 +4,8 @@
 //     top      the k columns of each row with the highest scores, the best first, equal ones in order of columns
 //
 // A score is one chain of fused products, whatever the rows and columns around it: so a user's recommendations have
-// the same bits whether one user is asked for or many. No bound rests on this file: items are released, and a user's
-// vector is that user's own.
+// the same bits whether one user is asked for or many. No bound rests on this file: items are released, and a
+// user's vector is that user's own.
 #include "topk.hpp"
 
 #include <algorithm>

@@ -9,24 +9,24 @@
 constexpr int64_t PANEL = 32, ROWS_OF_SCORES = 64;
 
 struct Top {
-    const float* scores;                // [rows, columns]
-    const int64_t *start, *skip;        // [rows + 1], [.]: what a row leaves out
+    const float* scores;          // [rows, columns]
+    const int64_t *start, *skip;  // [rows + 1], [.]: what a row leaves out
     int64_t rows, columns, k;
-    int64_t* places;                    // [rows, k]
-    float* best;                        // [rows, k]
+    int64_t* places;  // [rows, k]
+    float* best;      // [rows, k]
 };
 
 struct Scoring {
     const float *vectors, *items;  // [rows, d], [columns, d]
     int64_t rows, columns, d;
-    float* panels;                 // [columns in whole panels, d]: room for the items, turned
-    float* scores;                 // [rows, columns]
+    float* panels;  // [columns in whole panels, d]: room for the items, turned
+    float* scores;  // [rows, columns]
 };
 
 struct TopKernels {
-    void (*top)(const Top&, Work&);               // a piece: a row
-    void (*turn_items)(const Scoring&, Work&);    // a panel
-    void (*score)(const Scoring&, Work&);         // ROWS_OF_SCORES rows
+    void (*top)(const Top&, Work&);             // a piece: a row
+    void (*turn_items)(const Scoring&, Work&);  // a panel
+    void (*score)(const Scoring&, Work&);       // ROWS_OF_SCORES rows
 };
 
 DECLARE_KERNELS(TopKernels, topk)

@@ -20,6 +20,7 @@ from apportion.allocation import (
     UniformWeights,
 )
 from apportion.data import Interactions, TaskData, simulate_interactions, simulate_tasks
+from apportion.engine import CpuEngine, Engine, ReferenceEngine
 from apportion.errors import (
     ApportionError,
     BudgetExceededError,
@@ -31,7 +32,6 @@ from apportion.errors import (
     ReleaseError,
 )
 from apportion.privacy import PrivacyTarget, delta_from_epsilon, epsilon_from_mu, mu_from_epsilon
-from apportion.engine import CpuEngine, Engine, ReferenceEngine
 from apportion.recommend import (
     Bounds,
     GradientDescent,

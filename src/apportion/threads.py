@@ -1,13 +1,13 @@
 """Work on all cores: many small matrices in NumPy, blocks of many rows."""
 
 import itertools
+import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
-from numba import get_num_threads, set_num_threads
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
@@ -19,6 +19,19 @@ _ROWS = 2**16
 _OPERATIONS = 2**21
 
 
+def thread_count() -> int:
+    """How many threads work is shared out to: processors that this process may use.
+
+    ``APPORTION_NUM_THREADS`` sets another number.
+    """
+    asked = os.environ.get("APPORTION_NUM_THREADS", "")
+    if asked.isdecimal() and int(asked) > 0:
+        return int(asked)
+    if hasattr(os, "sched_getaffinity"):
+        return max(1, len(os.sched_getaffinity(0)))
+    return os.cpu_count() or 1
+
+
 def in_threads(function: Callable[..., Array], *stacks: Array) -> Array:
     """``function(*stacks)``, for blocks of the first axis side by side, concatenated.
 
@@ -26,7 +39,7 @@ def in_threads(function: Callable[..., Array], *stacks: Array) -> Array:
     threads, which for small ones takes many times longer than the work itself. So BLAS gets one thread,
     and the blocks of the stack get one each.
     """
-    threads = min(get_num_threads(), len(stacks[0]))
+    threads = min(thread_count(), len(stacks[0]))
     with _controller().limit(limits=1, user_api="blas"):
         if threads < 2:
             return function(*stacks)
@@ -40,12 +53,12 @@ def in_threads(function: Callable[..., Array], *stacks: Array) -> Array:
 
 def threads_for(operations: float) -> int:
     """How many threads are worth their while."""
-    return int(max(1, min(get_num_threads(), operations // _OPERATIONS)))
+    return int(max(1, min(thread_count(), operations // _OPERATIONS)))
 
 
 def row_blocks(rows: int) -> list[slice]:
     """The rows in as many blocks as there are threads; at least one block, which may be empty."""
-    blocks = max(1, min(get_num_threads(), rows // _ROWS))
+    blocks = max(1, min(thread_count(), rows // _ROWS))
     edges = [rows * block // blocks for block in range(blocks + 1)]
     return [slice(first, stop) for first, stop in itertools.pairwise(edges)]
 
@@ -55,13 +68,13 @@ def side_by_side(function: Callable[..., Result], *arguments: Iterable[Any]) -> 
     calls = list(zip(*arguments, strict=True))
     if len(calls) == 1:
         return [function(*calls[0])]
-    with ThreadPoolExecutor(get_num_threads()) as pool:
+    with ThreadPoolExecutor(thread_count()) as pool:
         return list(pool.map(lambda call: function(*call), calls))
 
 
 def share_out(function: Callable[..., Result], *arguments: Sequence[Any]) -> list[Result]:
     """As ``side_by_side``, for many short calls: each thread does several. Results in any order."""
-    threads = max(1, min(get_num_threads(), len(arguments[0])))
+    threads = max(1, min(thread_count(), len(arguments[0])))
     some = [[each[first::threads] for each in arguments] for first in range(threads)]
     found = side_by_side(lambda own: [function(*call) for call in zip(*own, strict=True)], some)
     return [result for results in found for result in results]
@@ -75,20 +88,7 @@ def extremes(pieces: Sequence[NDArray[Any]]) -> tuple[Any, Any]:
     return found[:, 0].min(), found[:, 1].max()
 
 
-def one_thread_each(function: Callable[[Any], object], arguments: Iterable[Any]) -> None:
-    """``function`` of every argument, on all cores; whatever it would share out, it does in its thread."""
-    threads = get_num_threads()
-    with ThreadPoolExecutor(threads, initializer=set_num_threads, initargs=(1,)) as pool:
-        for _ in pool.map(function, arguments):
-            pass
-
-
 @cache
 def _controller() -> ThreadpoolController:
     # Finding the libraries takes milliseconds, so once is enough.
     return ThreadpoolController()
-
-
-def thread_count() -> int:
-    """How many threads work is shared out to."""
-    return int(get_num_threads())

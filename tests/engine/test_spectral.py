@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from apportion.engine import spectral
 from apportion.engine.cpu.diagonal import diagonalise, tridiagonalise
 from apportion.engine.cpu.lanes import LANES
-from apportion.engine.cpu.spectral import solve_filtered
+from apportion.engine.solves import solve_filtered
 from apportion.privacy import pack
 from tests.threads import this_many_threads
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from apportion.engine.twins import gradients as twins
+from apportion.twins import gradients as twins
 from apportion.native import kernels
 from apportion.privacy import UserBound
 from apportion.tasks import losses

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from apportion.engine.twins import sums as twins
-from apportion.engine.twins.users import LONGEST, short_rows
+from apportion.twins import sums as twins
+from apportion.twins.users import LONGEST, short_rows
 from apportion.native import kernels
 from apportion.privacy import UserBound
 

@@ -13,8 +13,7 @@ from sklearn.linear_model import Ridge
 
 import apportion as ap
 from apportion.engine import CpuEngine, TaskRows
-from apportion.engine.cpu.definite import solve_positive
-from apportion.engine.cpu.spectral import solve_filtered
+from apportion.engine.solves import solve_filtered, solve_positive
 from apportion.privacy import (
     Curator,
     NoiseSource,

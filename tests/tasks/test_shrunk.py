@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from apportion.engine.cpu.spectral import solve_filtered
+from apportion.engine.solves import solve_filtered
 from apportion.privacy import pack, unpack
 from apportion.tasks import shrunk
 from apportion.tasks.shared import shrink

@@ -93,7 +93,9 @@ class PrivateCounts(Counts):
     def declared(self) -> Declared:
         """See ``Counts.declared``."""
         scaled = "users per task, users of many tasks scaled down"
-        what = scaled if self.method == "scale" else "users per task, from sampled tasks of each user"
+        what = (
+            scaled if self.method == "scale" else "users per task, from sampled tasks of each user"
+        )
         # Scaled entries are rounded: a hair more than sqrt(cap) covers it.
         bound = UserBound(
             math.sqrt(self.cap) * (1 + 1e-9), f"a user adds a vector of norm <= sqrt({self.cap})"

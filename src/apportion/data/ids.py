@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numba import njit
 from numpy.typing import NDArray
 
-from apportion.data.sorting import index_type
-from apportion.threads import extremes, row_blocks, share_out, side_by_side
 from apportion.errors import DataError
+from apportion.native import kernels
+from apportion.threads import extremes, row_blocks, share_out, side_by_side
+from apportion.twins import ids as twin
 
 Integers = NDArray[np.integer[Any]]
 # Integers, an object array of strings or bytes, or a column of any of these with nothing missing.
@@ -93,21 +93,18 @@ def _number_integers(ids: Integers | pl.Series) -> tuple[Integers, Integers]:
         column = ids if isinstance(ids, pl.Series) else pl.Series(ids)
         distinct = column.gather(column.arg_unique()).sort().to_numpy()
         return distinct, _find_hashed(_modulo(column.to_numpy()), _modulo(distinct))
-    offset: Any = np.int64(low) if kind == np.int32 else np.uint64(low % 2**64)
-    present = np.zeros(high - low + 1, dtype=np.bool_)
+    found, codes = _numbering(rows).number_span(
+        [_as_compiled(piece) for piece in pieces],
+        low % 2**64,
+        high - low + 1,
+        len(row_blocks(rows)),
+    )
+    return found.view(np.int64).astype(kind), codes
 
-    def mark(piece: Integers) -> None:
-        _mark(_as_compiled(piece), offset, present)
 
-    share_out(mark, pieces)
-    positions = np.cumsum(present, dtype=index_type(rows)) - 1
-    codes = np.empty(rows, dtype=positions.dtype)
-
-    def look_up(piece: Integers, end: int) -> None:
-        _look_up(_as_compiled(piece), offset, positions, codes[end - len(piece) : end])
-
-    share_out(look_up, pieces, ends)
-    return (np.flatnonzero(present).astype(offset.dtype) + offset).astype(kind), codes
+def _numbering(rows: int) -> Any:
+    """What is compiled, if there is something and 32 bits count the rows; else the twin."""
+    return twin if kernels is None or rows >= 2**31 else kernels
 
 
 def _as_compiled(ids: Integers) -> Integers:
@@ -141,51 +138,10 @@ def _number_objects(ids: NDArray[Any]) -> tuple[NDArray[Any], Integers]:
 
 
 def _find_hashed(ids: NDArray[np.uint64], distinct: NDArray[np.uint64]) -> Integers:
-    """The position of each id among the distinct ones, by a table that is at most half full."""
-    kind = index_type(len(ids))
-    table = np.full(2 ** (2 * len(distinct)).bit_length(), -1, dtype=kind)
-    _fill(distinct, table)
-    codes: Integers = np.empty(len(ids), dtype=kind)
-    side_by_side(lambda rows: _find(ids[rows], distinct, table, codes[rows]), row_blocks(len(ids)))
+    """The position of each id among the distinct ones."""
+    ids, distinct = np.ascontiguousarray(ids), np.ascontiguousarray(distinct)
+    codes: Integers = _numbering(len(ids)).find_hashed(ids, distinct, len(row_blocks(len(ids))))
     return codes
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _mark(ids: Integers, low: int, present: NDArray[np.bool_]) -> None:
-    for row in range(len(ids)):
-        present[ids[row] - low] = True
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _look_up(ids: Integers, low: int, positions: Integers, codes: Integers) -> None:
-    for row in range(len(ids)):
-        codes[row] = positions[ids[row] - low]
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _slot(number: np.uint64, slots: int) -> np.uint64:
-    """Where to begin looking for a number in a table whose size is a power of two."""
-    return (number * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(32)) & np.uint64(slots - 1)
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _fill(distinct: NDArray[np.uint64], table: Integers) -> None:
-    for position in range(len(distinct)):
-        slot = _slot(distinct[position], len(table))
-        while table[slot] >= 0:
-            slot = (slot + np.uint64(1)) & np.uint64(len(table) - 1)
-        table[slot] = position
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _find(
-    ids: NDArray[np.uint64], distinct: NDArray[np.uint64], table: Integers, codes: Integers
-) -> None:
-    for row in range(len(ids)):
-        slot = _slot(ids[row], len(table))
-        while distinct[table[slot]] != ids[row]:
-            slot = (slot + np.uint64(1)) & np.uint64(len(table) - 1)
-        codes[row] = table[slot]
 
 
 def _modulo(ids: Integers) -> NDArray[np.uint64]:

@@ -25,8 +25,8 @@ from apportion.data.sorting import (
     starts,
     turn,
 )
-from apportion.threads import extremes, row_blocks, side_by_side
 from apportion.errors import DataError, ParameterError
+from apportion.threads import extremes, row_blocks, side_by_side
 
 
 @dataclass(frozen=True, eq=False)

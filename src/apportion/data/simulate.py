@@ -3,7 +3,6 @@
 from typing import TypedDict
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy.special import expit, ndtri
 
@@ -12,6 +11,9 @@ from apportion.data.interactions import Interactions, check_range
 from apportion.data.memory import MOST, check_memory
 from apportion.data.tasks import TaskData
 from apportion.errors import ParameterError
+from apportion.native import kernels
+from apportion.threads import thread_count
+from apportion.twins import simulate as twin
 
 
 class Shape(TypedDict):
@@ -44,8 +46,7 @@ SHAPES: dict[str, Shape] = {
 
 # How the parts of a rating weigh: the user's mean, the item's mean, taste, noise.
 _PARTS = (0.4, 0.4, 0.8, 0.5)
-# A user goes on with the most popular items that are left after this many draws per item taken.
-_PATIENCE = 60
+
 # How strongly the agreement decides whether an item drawn is taken, and the chances that it is at eight
 # quantiles of agreement.
 _FUSSY = 4
@@ -142,7 +143,13 @@ def simulate_interactions(
     item_vectors = rng.standard_normal((items, rank), dtype=np.float32)
     place = np.empty(rows, dtype=np.int32)
     taste = np.empty(rows, dtype=np.float32)
-    _choose(rng, taken, np.cumsum(popularity), user_vectors, item_vectors, place, taste)
+    start = np.concatenate([[0], np.cumsum(taken)])
+    agreement = twin.LOWEST + np.arange(int(-2 * twin.LOWEST * twin.STEPS)) / twin.STEPS
+    chance = expit(_FUSSY * (agreement - 1)).astype(np.float32)
+    (twin if kernels is None else kernels).choose(
+        start, np.cumsum(popularity), chance, user_vectors, item_vectors, place, taste,
+        int(rng.integers(2**63)), thread_count(),
+    )  # fmt: skip
     user = np.repeat(np.arange(users, dtype=np.int32), taken)
     rating = None
     if rating_range is not None:
@@ -216,49 +223,6 @@ def _expected_rows(chance: NDArray[np.float64], sizes: NDArray[np.float64]) -> N
         enough = has.sum(axis=1) > sizes
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
     return np.asarray(has.sum(axis=0))
-
-
-@njit(cache=True)  # type: ignore[untyped-decorator]
-def _choose(
-    rng: np.random.Generator,
-    taken: NDArray[np.int64],
-    cumulative: NDArray[np.float64],
-    user_vectors: NDArray[np.float32],
-    item_vectors: NDArray[np.float32],
-    place: NDArray[np.int32],
-    taste: NDArray[np.float32],
-) -> None:
-    """Fill in the item of every row, and how well its vector agrees with the user's, [rows] each."""
-    items, rank = item_vectors.shape
-    last_user = np.full(items, -1)
-    # Where to begin looking for a point in ``cumulative``: one step on average instead of a search.
-    guide = np.minimum(np.searchsorted(cumulative, np.arange(items) / items), items - 1)
-    row = 0
-    for user in range(len(taken)):
-        end = row + taken[user]
-        draws = _PATIENCE * taken[user]
-        following = 0
-        while row < end:
-            if draws > 0:
-                draws -= 1
-                point = rng.random()
-                item = guide[int(point * items)]
-                while item < items - 1 and cumulative[item] < point:
-                    item += 1
-            else:
-                item = following
-                following += 1
-            if last_user[item] == user:
-                continue
-            agreement = np.float32(0)
-            for factor in range(rank):
-                agreement += user_vectors[user, factor] * item_vectors[item, factor]
-            if draws > 0 and rng.random() * (1 + np.exp(_FUSSY * (1 - agreement))) > 1:
-                continue
-            last_user[item] = user
-            place[row] = item
-            taste[row] = agreement
-            row += 1
 
 
 def _unit_ball(rows: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,18 +1,31 @@
-"""Sorting by whole numbers in counting passes: time linear in rows, no comparison of two rows."""
+"""Sorting by whole numbers in counting passes: time linear in rows, no comparison of two rows.
 
-import sys
+The work is done by native/bind_sorting.cpp, or by its twin where there is none, or 2^31 rows.
+"""
+
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from apportion.threads import row_blocks, side_by_side
+from apportion.native import kernels
+from apportion.threads import row_blocks
+from apportion.twins import sorting as twin
+from apportion.twins.sorting import index_type
 
 Integers = NDArray[np.integer[Any]]
+Values = NDArray[np.float32]
 
-# Rows that are compared before it is looked whether any was out of order.
-_AT_ONCE = 2**12
+__all__ = [
+    "ascends",
+    "counting_sort",
+    "group",
+    "group_twice",
+    "index_type",
+    "number_rows",
+    "starts",
+    "turn",
+]
 
 
 def counting_sort(key: Integers, keys: int) -> tuple[Integers, Integers]:
@@ -20,14 +33,14 @@ def counting_sort(key: Integers, keys: int) -> tuple[Integers, Integers]:
 
     Rows of one key keep their order.
     """
-    row = np.arange(len(key), dtype=index_type(len(key)))
-    start, order, _ = group(key, keys, row, None)
+    key, sort, threads = _ready(key, keys)
+    start, order, _ = sort.group(key, keys, None, None, threads)
     return start, order
 
 
 def group(
-    key: Integers, keys: int, other: Integers, value: NDArray[np.float32] | None
-) -> tuple[Integers, Integers, NDArray[np.float32] | None]:
+    key: Integers, keys: int, other: Integers, value: Values | None
+) -> tuple[Integers, Integers, Values | None]:
     """Bring two columns into the order of their keys; also where each key's rows begin.
 
     Args:
@@ -37,21 +50,14 @@ def group(
 
     Rows of one key keep their order. Shapes [keys + 1], [rows], [rows].
     """
-    key, blocks, start, following = _places(key, keys)
-
-    def placed(column: NDArray[Any]) -> NDArray[Any]:
-        out = np.empty_like(column)
-        side_by_side(
-            lambda rows, next_place: _place(key[rows], column[rows], next_place, out),
-            blocks,
-            following.copy(),
-        )
-        return out
-
-    if value is None or other.dtype != np.int32:
-        return start, placed(other), None if value is None else placed(value)
-    # Both in one number: what takes long is to reach a place far away, and not to write there.
-    return start, *_split(_placed_pairs(key, other, value, blocks, following), blocks)
+    if other.dtype != np.int32:
+        start, order = counting_sort(key, keys)
+        return start, other[order], None if value is None else value[order]
+    key, sort, threads = _ready(key, keys)
+    grouped: tuple[Integers, Integers, Values | None] = sort.group(
+        key, keys, np.ascontiguousarray(other), _values(value), threads
+    )
+    return grouped
 
 
 def group_twice(
@@ -59,209 +65,72 @@ def group_twice(
     firsts: int,
     second: Integers,
     seconds: int,
-    value: NDArray[np.float32] | None,
-) -> tuple[Integers, Integers, NDArray[np.float32] | None]:
+    value: Values | None,
+) -> tuple[Integers, Integers, Values | None]:
     """By the second key, and where that is the same, by the first, which goes with it.
 
     The same as to ``turn`` the ``group`` of (first, firsts, second, value).
     """
-    if value is None or index_type(max(firsts, seconds)) != np.int32:
+    if value is None or second.dtype != np.int32:
         start, other, value = group(first, firsts, second, value)
         return turn(start, other, seconds, value)
-    first, blocks, start, following = _places(first, firsts)
-    # As they lie in the pairs: columns of their own would be two more copies.
-    second, value = _halves(_placed_pairs(first, second, value, blocks, following))
-    return turn(start, second, seconds, value)
+    first, sort, threads = _ready(first, firsts, seconds)
+    grouped: tuple[Integers, Integers, Values | None] = sort.group_twice(
+        first, firsts, np.ascontiguousarray(second), seconds, _values(value), threads
+    )
+    return grouped
 
 
 def turn(
-    start: Integers, key: Integers, keys: int, value: NDArray[np.float32] | None
-) -> tuple[Integers, Integers, NDArray[np.float32] | None]:
+    start: Integers, key: Integers, keys: int, value: Values | None
+) -> tuple[Integers, Integers, Values | None]:
     """Group by key what is grouped already: the same as ``group(key, keys, number_rows(start), value)``.
 
     Rows of one key are then in the order of the groups that they were in.
     """
-    if value is not None and index_type(len(start)) != np.int32:
-        return group(key, keys, number_rows(start), value)
-    key, blocks, new_start, following = _places(key, keys)
-    turned = np.empty(len(key), dtype=index_type(len(start)) if value is None else np.uint64)
-    side_by_side(
-        lambda rows, next_place: _turn(
-            start,
-            rows.start,
-            key[rows],
-            None if value is None else value[rows].view(np.uint32),
-            next_place,
-            turned,
-        ),
-        blocks,
-        following,
+    key, sort, threads = _ready(key, keys, len(start))
+    turned: tuple[Integers, Integers, Values | None] = sort.turn(
+        np.ascontiguousarray(start, dtype=np.int64), key, keys, _values(value), threads
     )
-    return (new_start, turned, None) if value is None else (new_start, *_split(turned, blocks))
+    return turned
 
 
 def number_rows(start: Integers) -> Integers:
     """The group of each row, group i having the rows start[i] : start[i + 1], [rows]."""
-    groups = np.empty(int(start[-1]), dtype=index_type(len(start)))
-    side_by_side(lambda rows: _number(start, rows.start, groups[rows]), row_blocks(len(groups)))
+    start = np.ascontiguousarray(start, dtype=np.int64)
+    rows = int(start[-1])
+    groups: Integers = _sort(rows, len(start)).number_rows(start, len(row_blocks(rows)))
     return groups
 
 
 def starts(key: Integers, keys: int) -> Integers:
     """Where each key's rows begin, if they are in the order of their keys, [keys + 1]."""
-    return _places(key, keys)[2]
+    key, sort, threads = _ready(key, keys)
+    begins: Integers = sort.starts(key, keys, threads)
+    return begins
 
 
 def ascends(values: Integers, start: Integers | None = None) -> bool:
     """Whether no number is below the one before it; or, in each group, all are above it."""
-    if start is not None:
-        return bool(_ascends_in_groups(values, start))
-    blocks = row_blocks(len(values))
-    return all(
-        side_by_side(lambda rows: _ascends(values[max(0, rows.start - 1) : rows.stop]), blocks)
-    )
+    values = np.ascontiguousarray(values)
+    sort = _sort() if values.dtype in (np.int32, np.int64) else twin
+    threads = len(row_blocks(len(values)))
+    if start is None:
+        return bool(sort.never_falls(values, threads))
+    start = np.ascontiguousarray(start, dtype=np.int64)
+    return bool(sort.rises_in_groups(values, start, threads))
 
 
-def _places(key: Integers, keys: int) -> tuple[Integers, list[slice], Integers, Integers]:
-    """The keys, blocks of rows, where each key begins, and where it goes on with each block's rows."""
-    key = np.asarray(key, dtype=index_type(keys))
-    blocks = row_blocks(len(key))
-    return key, blocks, *_starts(side_by_side(lambda rows: _count(key[rows], keys), blocks))
+def _ready(key: Integers, keys: int, *sizes: int) -> tuple[Integers, Any, int]:
+    """The keys as they are compiled for, what sorts them, and in how many threads."""
+    key = np.ascontiguousarray(key, dtype=index_type(keys))
+    return key, _sort(len(key), keys, *sizes), len(row_blocks(len(key)))
 
 
-def _starts(counted: list[Integers]) -> tuple[Integers, Integers]:
-    """Where each key begins, and where it goes on with each block's rows, of which there are so many."""
-    counts = np.stack(counted)
-    start = np.zeros(counts.shape[1] + 1, dtype=np.int64)
-    np.cumsum(counts.sum(axis=0), out=start[1:])
-    # After those of the same key in the blocks before.
-    return start, start[:-1] + np.cumsum(counts, axis=0) - counts
+def _sort(*sizes: int) -> Any:
+    """What is compiled, if there is something and 32 bits hold these sizes; else the twin."""
+    return twin if kernels is None or max(sizes, default=0) >= 2**31 else kernels
 
 
-def _placed_pairs(
-    key: Integers,
-    low: Integers,
-    high: NDArray[np.float32],
-    blocks: list[slice],
-    following: Integers,
-) -> NDArray[np.uint64]:
-    """Two columns in the order of their keys, as one number: the second above the first."""
-    pairs = np.empty(len(key), dtype=np.uint64)
-    side_by_side(
-        lambda rows, next_place: _place_pairs(
-            key[rows], low[rows], high[rows].view(np.uint32), next_place, pairs
-        ),
-        blocks,
-        following,
-    )
-    return pairs
-
-
-def _halves(pairs: NDArray[np.uint64]) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """The two columns that pairs are made of, where they lie."""
-    low, high = pairs.view(np.int32).reshape(-1, 2).T[:: 1 if sys.byteorder == "little" else -1]
-    return low, high.view(np.float32)
-
-
-def _split(
-    pairs: NDArray[np.uint64], blocks: list[slice]
-) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    low, high = np.empty(len(pairs), dtype=np.int32), np.empty(len(pairs), dtype=np.float32)
-    side_by_side(
-        lambda rows: _split_pairs(pairs[rows], low[rows], high[rows].view(np.uint32)), blocks
-    )
-    return low, high
-
-
-def index_type(size: int) -> Any:
-    """The smaller type that holds positions below this size."""
-    return np.int32 if size < 2**31 else np.int64
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _count(key: Integers, keys: int) -> Integers:
-    counts = np.zeros(keys, dtype=np.int64)
-    for row in range(len(key)):
-        counts[key[row]] += 1
-    return counts
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _place(key: Integers, column: NDArray[Any], next_place: Integers, out: NDArray[Any]) -> None:
-    for row in range(len(key)):
-        place = next_place[key[row]]
-        next_place[key[row]] = place + 1
-        out[place] = column[row]
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _place_pairs(
-    key: Integers,
-    low: Integers,
-    high: NDArray[np.uint32],
-    next_place: Integers,
-    pairs: NDArray[np.uint64],
-) -> None:
-    for row in range(len(key)):
-        place = next_place[key[row]]
-        next_place[key[row]] = place + 1
-        pairs[place] = np.uint64(np.uint32(low[row])) | np.uint64(high[row]) << np.uint64(32)
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _split_pairs(pairs: NDArray[np.uint64], low: Integers, high: NDArray[np.uint32]) -> None:
-    for row in range(len(pairs)):
-        low[row] = np.int32(pairs[row])
-        high[row] = np.uint32(pairs[row] >> np.uint64(32))
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _number(start: Integers, first: int, groups: Integers) -> None:
-    """Of the rows from the first on."""
-    group = np.searchsorted(start, first, side="right") - 1
-    for row in range(len(groups)):
-        while start[group + 1] <= first + row:
-            group += 1
-        groups[row] = group
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _turn(
-    start: Integers,
-    first: int,
-    key: Integers,
-    value: NDArray[np.uint32] | None,
-    next_place: Integers,
-    out: NDArray[Any],
-) -> None:
-    """Of the rows from the first on: their groups, below their values if there are any."""
-    group = np.searchsorted(start, first, side="right") - 1
-    for row in range(len(key)):
-        while start[group + 1] <= first + row:
-            group += 1
-        place = next_place[key[row]]
-        next_place[key[row]] = place + 1
-        if value is None:
-            out[place] = group
-        else:
-            out[place] = np.uint64(group) | np.uint64(value[row]) << np.uint64(32)
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _ascends(values: Integers) -> bool:
-    for first in range(1, len(values), _AT_ONCE):
-        falls = False
-        for row in range(first, min(first + _AT_ONCE, len(values))):  # several at once
-            falls |= values[row] < values[row - 1]
-        if falls:
-            return False
-    return True
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _ascends_in_groups(values: Integers, start: Integers) -> bool:
-    for group in range(len(start) - 1):
-        for row in range(start[group] + 1, start[group + 1]):
-            if values[row] <= values[row - 1]:
-                return False
-    return True
+def _values(value: Values | None) -> Values | None:
+    return None if value is None else np.ascontiguousarray(value, dtype=np.float32)

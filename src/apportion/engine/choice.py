@@ -8,6 +8,7 @@ from apportion.engine.reference import ReferenceEngine
 from apportion.errors import ParameterError
 from apportion.native import kernels
 
+
 def _best() -> Engine:
     """The compiled engine; the reference engine where nothing is compiled."""
     return ReferenceEngine() if kernels is None else CpuEngine()

@@ -11,11 +11,11 @@ from apportion.engine.base import Engine
 from apportion.engine.kernels import Array, Kernels, Rows32, Shorts, Starts, Units
 from apportion.engine.reference import TwinKernels
 from apportion.engine.session import LocalSession
-from apportion.engine.twins import gradients as twins
-from apportion.engine.twins.users import turned_items
 from apportion.errors import ParameterError
 from apportion.native import kernels as _native
 from apportion.threads import thread_count
+from apportion.twins import gradients as twins
+from apportion.twins.users import turned_items
 
 
 class CpuEngine(Engine):

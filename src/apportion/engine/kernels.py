@@ -1,7 +1,7 @@
 """What a session leaves to its kernels: functions of arrays, compiled (``cpu``) or in NumPy (``reference``).
 
 Rows of a task (of a user) are ``start[i] : start[i + 1]``. Whole sums are exact; any implementation gives the
-same, to the bit. ``engine/twins`` defines them.
+same, to the bit. ``twins`` defines them.
 """
 
 from abc import ABC, abstractmethod
@@ -18,7 +18,7 @@ Starts = NDArray[np.int64]
 
 
 class Kernels(ABC):
-    """See ``engine/twins`` for what each function computes."""
+    """See ``twins`` for what each function computes."""
 
     @abstractmethod
     def solve_users(

@@ -128,7 +128,9 @@ class UserSystems:
 
     def ridge(self, rows_of_user: NDArray[Any]) -> Array:
         """The penalty of every user, [users]."""
-        return self.regularization * np.maximum(rows_of_user.astype(np.float64), 1.0) ** self.exponent
+        return (
+            self.regularization * np.maximum(rows_of_user.astype(np.float64), 1.0) ** self.exponent
+        )
 
 
 # Weights of the pairs of a graph; a user's depend on its own pairs, released values and public settings.

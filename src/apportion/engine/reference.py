@@ -11,7 +11,7 @@ from apportion.data.rows import Rows
 from apportion.engine.base import Engine
 from apportion.engine.kernels import Array, Kernels, Rows32, Shorts, Starts, Units
 from apportion.engine.session import LocalSession
-from apportion.engine.twins import gradients, sums, users
+from apportion.twins import gradients, sums, users
 
 
 class ReferenceEngine(Engine):

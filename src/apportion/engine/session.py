@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.data.centering import Centering
-from apportion.data.graph import Graph
 from apportion.data.ids import id_keys, match_ids
 from apportion.data.rows import Rows
 from apportion.data.sorting import counting_sort
@@ -444,5 +443,3 @@ def _count_parts(graph: Any, query: queries.Counts) -> Array:
         return np.asarray(graph.sample(query.cap, query.key).astype(np.float64))
     of_user = np.minimum(1.0, np.sqrt(query.cap / np.maximum(graph.user_sizes(), 1.0)))
     return np.asarray(of_user[graph.user])
-
-

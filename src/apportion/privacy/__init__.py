@@ -13,8 +13,8 @@ from apportion.privacy.bounds import (
     short_rows,
 )
 from apportion.privacy.gaussian import delta_from_epsilon, epsilon_from_mu, mu_from_epsilon
-from apportion.privacy.listener import Listener, listening
 from apportion.privacy.ledger import ADD_OR_REMOVE, Ledger, PrivacyTarget, Record
+from apportion.privacy.listener import Listener, listening
 from apportion.privacy.noise import NoiseSource
 from apportion.privacy.packing import pack, packed_width, unpack
 from apportion.privacy.protocols import Payer, Witness

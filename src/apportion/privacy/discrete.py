@@ -32,8 +32,9 @@ from functools import cache
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from apportion.native import kernels
 
 Words = NDArray[np.uint64]
 
@@ -119,7 +120,7 @@ class Scales:
         shift = [max(0, width.bit_length() - 26) for width in widths]
         block = [-(-width >> by) for width, by in zip(widths, shift, strict=True)]
         ends = [(b << by) * (1.0 + np.arange(_BLOCKS)) for b, by in zip(block, shift, strict=True)]
-        least = np.exp(blocks().log - np.square(ends) / (2 * different[:, None]))
+        least = exponential(blocks().log - np.square(ends) / (2 * different[:, None]))
         return cls(
             different,
             np.argsort(of_column, kind="stable").astype(np.int64),
@@ -136,18 +137,35 @@ def _width(variance: float) -> int:
     return 1 + math.isqrt(math.ceil(variance / _PER_DEVIATION**2) - 1)
 
 
+def exponential(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """exp(x) for x <= 1, within 2^-50 of it, above 2^-1009 always; the same on all machines.
+
+    >>> float(exponential(np.array([-1.0]))[0] / math.exp(-1.0) - 1) < 2.0**-50
+    True
+    """
+    x = np.clip(x, -700.0, 1.0)
+    # x = k log(2) + r, |r| < .35; the first part of log(2) has so few bits that k times it is exact.
+    k = np.rint(x * 1.4426950408889634)
+    r = (x - k * 0.6931471803691238) - k * 1.9082149292705877e-10
+    power = np.full_like(r, 1.0 / math.factorial(13))
+    for n in range(12, -1, -1):
+        power = power * r + 1.0 / math.factorial(n)
+    return np.asarray(np.ldexp(power, k.astype(np.int64)))
+
+
 def draw(out: NDArray[np.int64], scales: Scales, source: Source, settling: Source) -> None:
     """Fill ``out`` [rows, columns], given a source of random words, and another to settle doubts.
 
     So the first rows are the same, however many follow.
     """
     flat, table = out.reshape(-1), blocks()
+    fill = fill_noise if kernels is None else kernels.fill_noise
     # Two words for each number, and some for those that are not kept.
     supply = np.empty(min(_AT_ONCE, 2 * len(flat) + 2 * (len(flat) // 16) + 16), dtype=np.uint64)
     at = 0
     used = len(supply)
     while True:
-        at, used, state, size, block, digits, scale = _fill(
+        at, used, state, size, block, digits, scale = fill(
             flat, at, supply, used, scales.order, scales.ends, scales.variance, scales.block,
             scales.shift, scales.low, table.log, table.cut, table.other, _DOUBT,
         )  # fmt: skip
@@ -161,66 +179,78 @@ def draw(out: NDArray[np.int64], scales: Scales, source: Source, settling: Sourc
             at += 1
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _fill(
+def fill_noise(
     out: NDArray[np.int64],
     at: int,
     words: Words,
     used: int,
     order: NDArray[np.int64],
     ends: NDArray[np.int64],
-    variances: NDArray[np.float64],
-    blocks: Words,
-    shifts: Words,
-    lows: NDArray[np.int64],
+    variance: NDArray[np.float64],
+    block: Words,
+    shift: Words,
+    low: NDArray[np.int64],
     log: NDArray[np.float64],
     cut: Words,
     other: NDArray[np.uint16],
     doubt: float,
-) -> Any:
+) -> tuple[int, int, int, int, int, int, int]:
     """Go on until out is full, words are short, or a number is in doubt; then say which and where.
 
     ``at`` counts numbers row by row, within a row in the given order of columns. A number in doubt is in
-    its place already.
+    its place already. This defines what native/noise.cpp does.
     """
     columns = len(order)
     while at < len(out):
-        first_of_row = at // columns * columns
-        row, place = out[first_of_row : first_of_row + columns], at - first_of_row
-        scale = np.searchsorted(ends, place, side="right")
-        block, shift, low = blocks[scale], shifts[scale], lows[scale]
-        limit, width, unused = np.uint64(2**32) % block, block << shift, np.uint64(24) - shift
-        factor = -0.5 / variances[scale]
-        while place < ends[scale]:
-            if used >= len(words):
-                return first_of_row + place, used, _WORDS, 0, 0, 0, 0
-            first, second = words[used], words[used + 1]
-            used += 2
-            k = first & np.uint64(_BLOCKS - 1)
-            beyond = (first >> np.uint64(10)) & np.uint64(_COLUMN - 1) >= cut[k]
-            k = np.uint64(other[k]) if beyond else k
-            product = (second >> np.uint64(32)) * block
-            inside = (product >> np.uint64(32) << shift) | (first >> np.uint64(40) >> unused)
-            size = np.int64(k * width + inside)
-            minus = np.int64((second >> np.uint64(31)) & np.uint64(1))
-            digits = np.int64(second & np.uint64(0x7FFFFFFF))
-            row[order[place]] = (size ^ -minus) + minus  # its negative, if there is a minus
-            if product & np.uint64(0xFFFFFFFF) < limit:
-                continue  # or some places would come more often than others
-            if size == 0 and minus:
-                continue
-            if digits >= low[k]:
-                chance = np.exp(log[k] + factor * float(size) * float(size)) * 2.0**31
-                if digits >= chance * (1 + doubt):
-                    continue
-                if digits + 1 > chance * (1 - doubt):
-                    return first_of_row + place, used, _DOUBTFUL, size, np.int64(k), digits, scale
-            place += 1
-        at = first_of_row + place
+        row, place = out[at // columns * columns :][:columns], at % columns
+        scale = int(np.searchsorted(ends, place, side="right"))
+        count = min(int(ends[scale]) - place, (len(words) - used) // 2)  # more may be needed
+        if count == 0:
+            return at, used, _WORDS, 0, 0, 0, 0
+        first, second = words[used : used + 2 * count].reshape(-1, 2).T
+        size, k, minus, digits, fair = _candidates(
+            first, second, int(block[scale]), int(shift[scale]), cut, other
+        )
+        x = size.astype(np.float64)
+        chance = exponential(log[k] + -0.5 / variance[scale] * x * x) * 2.0**31
+        sure = digits < low[scale, k]
+        fair &= sure | (digits < chance * (1 + doubt))
+        kept = fair & (sure | (digits + 1 <= chance * (1 - doubt)))
+        doubtful = np.flatnonzero(fair & ~kept)
+        stop = int(doubtful[0]) if len(doubtful) else count
+        numbers = np.where(minus == 1, -size, size)
+        good = numbers[:stop][kept[:stop]]
+        row[order[place : place + len(good)]] = good
+        at, place = at + len(good), place + len(good)
+        used += 2 * stop
+        if len(doubtful):
+            row[order[place]] = numbers[stop]
+            last = int(size[stop]), int(k[stop]), int(digits[stop])
+            return at, used + 2, _DOUBTFUL, *last, scale
     return at, used, _DONE, 0, 0, 0, 0
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _candidates(
+    first: Words, second: Words, block: int, shift: int, cut: Words, other: NDArray[np.uint16]
+) -> tuple[Any, ...]:
+    """What two words say: a size, its block, whether it has a minus, digits of u, and whether it is fair."""
+    column = first & np.uint64(_BLOCKS - 1)
+    beyond = (first >> np.uint64(10)) & np.uint64(_COLUMN - 1) >= cut[column]
+    k = np.where(beyond, other[column], column).astype(np.int64)
+    product = (second >> np.uint64(32)) * np.uint64(block)
+    # The last bits of a place in wide blocks; numbers of 64 bits cannot be shifted by all of them.
+    behind = (first >> np.uint64(40)) >> np.uint64(24 - shift)
+    inside = (product >> np.uint64(32) << np.uint64(shift)) | behind
+    size = k * (block << shift) + inside.astype(np.int64)
+    minus = (second >> np.uint64(31) & np.uint64(1)).astype(np.int64)
+    digits = (second & np.uint64(0x7FFFFFFF)).astype(np.int64)
+    # Otherwise some places would come more often than others, and zero twice.
+    fair = (product & np.uint64(0xFFFFFFFF) >= np.uint64(2**32 % block)) & (
+        (size != 0) | (minus == 0)
+    )
+    return size, k, minus, digits, fair
+
+
 def add_to_sums(
     sums: NDArray[np.float64], grid: float, noise: NDArray[np.int64], noisy: NDArray[np.float64]
 ) -> bool:
@@ -228,13 +258,12 @@ def add_to_sums(
 
     They are added as whole numbers: what is rounded, if it has more than 53 bits, is the noisy sum.
     """
-    fine = True
-    for row in range(sums.shape[0]):
-        for column in range(sums.shape[1]):
-            units = sums[row, column] / grid  # exact: the grid is a power of two
-            fine &= np.rint(units) == units and abs(units) <= 2.0**53
-            noisy[row, column] = (np.int64(units) + noise[row, column]) * grid
-    return fine
+    if kernels is not None:
+        return bool(kernels.add_to_sums(sums, grid, noise, noisy))
+    units = sums / grid  # exact: the grid is a power of two
+    good = (np.abs(units) <= 2.0**53) & (np.rint(units) == units)
+    np.multiply(np.where(good, units, 0.0).astype(np.int64) + noise, grid, out=noisy)
+    return bool(good.all())
 
 
 def _settle(

@@ -124,9 +124,7 @@ class NoiseSource:
         raise TypeError("a noise key is never copied or saved: whoever has it can remove the noise")
 
 
-def poisson_sample(
-    user_key: NDArray[np.uint64], key: bytes, rate: float
-) -> NDArray[np.bool_]:
+def poisson_sample(user_key: NDArray[np.uint64], key: bytes, rate: float) -> NDArray[np.bool_]:
     """Each user with probability ``rate`` (2^-64 less, at most), independently, [users].
 
     A user's lot is AES of the user's own key: it does not depend on who else is there, or where.

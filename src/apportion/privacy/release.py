@@ -54,9 +54,9 @@ from apportion.errors import ParameterError, ReleaseError
 from apportion.privacy.bounds import ROUNDING, UserBound
 from apportion.privacy.discrete import Scales
 from apportion.privacy.ledger import Ledger, PrivacyTarget, Record
+from apportion.privacy.listener import Listener, current_listener
 from apportion.privacy.noise import TILE, NoiseSource
 from apportion.privacy.packing import packed_width
-from apportion.privacy.listener import Listener, current_listener
 from apportion.privacy.protocols import Payer, Witness
 
 Array = NDArray[np.float64]

@@ -190,9 +190,7 @@ def is_ours(path: Path, content: bytes) -> bool:
     return bool(_json(path, content).get("kind") == KIND)
 
 
-def parse_settings(
-    path: Path, content: bytes
-) -> tuple[FoldIn, dict[str, Any], dict[str, str]]:
+def parse_settings(path: Path, content: bytes) -> tuple[FoldIn, dict[str, Any], dict[str, str]]:
     """How user vectors are made, the settings of the training, and the checksums of the other files."""
     settings = _json(path, content)
     if settings.get("kind") != KIND:
@@ -208,7 +206,9 @@ def parse_settings(
             f"{path} was written by {age} version of apportion (format {written}, "
             f"this version reads {FORMAT}); {advice} apportion"
         )
-    _check_fields(path, "", settings, {"kind", "format", "version", "fold_in", "training", "sha256"})
+    _check_fields(
+        path, "", settings, {"kind", "format", "version", "fold_in", "training", "sha256"}
+    )
     _check_fields(path, "sha256", settings["sha256"], set(FILES))
     digests = {name: settings["sha256"][name] for name in FILES if name != SETTINGS}
     if _sealed({**settings, "sha256": digests}) != settings:

@@ -16,7 +16,9 @@ from apportion.tasks.penalty import Penalty
 from apportion.tasks.statistics import solve_exact
 
 
-def prepare(settings: Settings, data: Interactions, session: Session, curator: Curator) -> Preparation:
+def prepare(
+    settings: Settings, data: Interactions, session: Session, curator: Curator
+) -> Preparation:
     """What a training without privacy knows before its sweeps: exact counts."""
     mean = 0.0
     if settings.center == "global" and settings.rating_range is not None:

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from apportion.data.centering import Centering
 from apportion.data.ids import Integers
-from apportion.engine.cpu.users import solve_users
 from apportion.engine.queries import UserSystems
+from apportion.engine.users import solve_users
 
 Array = NDArray[np.float64]
 

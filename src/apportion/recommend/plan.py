@@ -75,7 +75,9 @@ class Plan:
         table.add_column("budget", justify="right")
         table.add_column("noise", justify="right")
         for name, what, share in self._lines():
-            table.add_row(name, what, f"{share:.1%}", self._noise(share).partition(", noise ")[2] or "-")
+            table.add_row(
+                name, what, f"{share:.1%}", self._noise(share).partition(", noise ")[2] or "-"
+            )
         return Group(Text(self._title, style="bold"), table)
 
     @property

@@ -13,7 +13,7 @@ from apportion.accounts import PrivacyReport
 from apportion.checks import number, whole, word
 from apportion.data import Interactions
 from apportion.data.ids import Integers, find_ids, match_ids, read_ids
-from apportion.engine.cpu.topk import top
+from apportion.engine.topk import score, top
 from apportion.errors import DataError, NotFittedError, ParameterError
 from apportion.recommend.fold_in import FoldIn
 
@@ -236,7 +236,7 @@ class Recommender:
         for first in range(0, len(wanted), step):
             block = wanted[first : first + step]
             each = np.arange(len(block) + 1)
-            yield top(factors[block] @ factors.T, k, each, block)
+            yield top(score(factors[block], factors), k, each, block)
 
     def save(self, folder: str | Path, titles: Any = None) -> None:
         """Write the released model to a folder that ``apportion.load`` reads; never the noise key.
@@ -340,7 +340,7 @@ class Recommender:
         for first in range(0, len(rows.user), step):
             stop = min(first + step, len(rows.user))
             with np.errstate(all="ignore"):  # whatever 32 bits cannot hold is the largest or last
-                scores = small[first:stop] @ self.items.T
+                scores = score(small[first:stop], self.items)
                 if self.released.intercepts is not None:
                     scores += self.released.intercepts
             new = newcomer[first:stop]

@@ -44,7 +44,9 @@ def mean(settings: Settings) -> Declared:
 def weight_sums(settings: Settings) -> Declared:
     """Sensitivity: sum_i w_ij^2 <= 1."""
     bound = UserBound(1.0, f"each pair adds its weight; {_BUDGET}")
-    return Declared(WEIGHTS, (Part(WEIGHTS, "sums of weights per item", bound),), settings.shares.weights)
+    return Declared(
+        WEIGHTS, (Part(WEIGHTS, "sums of weights per item", bound),), settings.shares.weights
+    )
 
 
 def users(settings: Settings) -> Declared:
@@ -58,7 +60,9 @@ def intercepts(settings: Settings, share: float) -> Declared:
 
     A user with many ratings far off counts less, whole; no single rating is clipped.
     """
-    bound = UserBound(settings.label, "a user's weighted ratings are scaled down to the label bound")
+    bound = UserBound(
+        settings.label, "a user's weighted ratings are scaled down to the label bound"
+    )
     part = Part(INTERCEPTS, "weighted sums of centered ratings", bound)
     return Declared(INTERCEPTS, (part,), share)
 

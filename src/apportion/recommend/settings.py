@@ -65,7 +65,9 @@ class Offsets:
         if not is_auto(self.intercept_share):
             share = number("offsets.intercept_share", self.intercept_share, at_least=0, below=1)
             if 0 < share < LEAST_SHARE:
-                raise ParameterError(f"offsets.intercept_share must be 0, or at least {LEAST_SHARE:g}")
+                raise ParameterError(
+                    f"offsets.intercept_share must be 0, or at least {LEAST_SHARE:g}"
+                )
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,10 @@ class Shares:
             number(f"shares.{each.name}", getattr(self, each.name), at_least=LEAST_SHARE, below=1)
 
 
-SOLVERS: dict[str, type[SufficientStatistics] | type[GradientDescent]] = {"ssp": SufficientStatistics, "descent": GradientDescent}
+SOLVERS: dict[str, type[SufficientStatistics] | type[GradientDescent]] = {
+    "ssp": SufficientStatistics,
+    "descent": GradientDescent,
+}
 
 
 @dataclass(frozen=True)
@@ -300,7 +305,9 @@ def resolve(
         mean_share=float(offsets.mean_share),
         regularization=items,
         user_regularization=users,
-        exponent=(1.0 if explicit else 0.0) if penalty.exponent is None else float(penalty.exponent),
+        exponent=(1.0 if explicit else 0.0)
+        if penalty.exponent is None
+        else float(penalty.exponent),
         unobserved_weight=0.0 if explicit else float(penalty.unobserved_weight),
         feature_bound=float(bounds.feature),
         label_bound=label,

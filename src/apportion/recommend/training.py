@@ -33,7 +33,9 @@ _SPREAD = 2.0
 _LARGEST = float(np.finfo(np.float32).max)
 
 
-def prepare(settings: Settings, data: Interactions, session: Session, curator: Curator) -> Preparation:
+def prepare(
+    settings: Settings, data: Interactions, session: Session, curator: Curator
+) -> Preparation:
     """Release what comes before anything is fitted; the session is left with weighted rows."""
     mean = 0.0
     if settings.center == "global":

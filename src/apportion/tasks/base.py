@@ -71,7 +71,9 @@ class Estimator:
             old = self._group(group)
             names = [each.name for each in fields(old)] if is_dataclass(old) else []
             if inside not in names:
-                raise ParameterError(f"{group} has no parameter {inside!r}; it has {', '.join(names)}")
+                raise ParameterError(
+                    f"{group} has no parameter {inside!r}; it has {', '.join(names)}"
+                )
             setattr(self, group, replace(old, **{inside: value}))
         return self
 
@@ -82,10 +84,16 @@ class Estimator:
     def _public_parameters(self) -> dict[str, Any]:
         """Every parameter but the budget, as it is used, for the privacy report."""
         elsewhere = {"epsilon", "delta", "allocation", "engine", "noise_seed"}
-        return {name: value for name, value in self.get_params(deep=False).items() if name not in elsewhere}
+        return {
+            name: value
+            for name, value in self.get_params(deep=False).items()
+            if name not in elsewhere
+        }
 
     def __repr__(self) -> str:
-        inside = ", ".join(f"{name}={value!r}" for name, value in self.get_params(deep=False).items())
+        inside = ", ".join(
+            f"{name}={value!r}" for name, value in self.get_params(deep=False).items()
+        )
         return f"{type(self).__name__}({inside})"
 
 

@@ -6,13 +6,10 @@ scaling one number. A regulariser alpha/2 |theta|^2 makes any of them alpha-stro
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numba import cfunc, types
-from numba.core.errors import NumbaError
 from numpy.typing import NDArray
 
 from apportion.checks import number
@@ -20,7 +17,6 @@ from apportion.errors import ParameterError
 
 Array = NDArray[np.float64]
 Scalar = Callable[[float, float], float]
-_SIGNATURE = types.float64(types.float64, types.float64)
 
 
 @dataclass(frozen=True)
@@ -30,9 +26,10 @@ class Loss:
     Args:
         name: for reports.
         value, derivative: two functions of the margin and the label, in plain Python on floats
-            (``math`` is allowed); they are compiled.
+            (``math`` is allowed). With numba they are compiled; without it, training is slow.
         lipschitz: the largest |derivative| for labels in [-1, 1]; infinite if there is none.
         smoothness: the largest second derivative; infinite if there is none.
+        kernel: the name and the parameter by which compiled kernels know a built-in loss.
 
     >>> import apportion as ap
     >>> pseudo_huber = Loss(
@@ -52,32 +49,44 @@ class Loss:
     derivative: Scalar
     lipschitz: float = math.inf
     smoothness: float = math.inf
+    kernel: tuple[str, float] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         number("lipschitz", self.lipschitz, above=0)
         number("smoothness", self.smoothness, above=0)
 
     @cached_property
-    def compiled(self) -> Any:
-        """The derivative as machine code."""
+    def address(self) -> int:
+        """Of the derivative as machine code, if numba is installed (the extra ``losses``); else 0."""
+        try:
+            from numba import cfunc, types
+            from numba.core.errors import NumbaError
+        except ImportError:
+            return 0
+        signature = types.float64(types.float64, types.float64)
         try:
             # NumPy's division: by zero it gives infinity, which is left out, instead of a message.
-            return cfunc(_SIGNATURE, error_model="numpy")(self.derivative)
+            compiled = cfunc(signature, error_model="numpy")(self.derivative)
         except NumbaError as error:
             reason = str(error).splitlines()[0]
             raise ParameterError(
                 f"the derivative of the loss {self.name!r} cannot be compiled ({reason}); "
                 "use plain arithmetic and math functions on two floats"
             ) from error
+        vars(self)["_compiled"] = compiled  # which must live as long as its address
+        return int(compiled.address)
 
     def slopes(self, margin: Array, label: Array) -> Array:
         """The derivative, row by row, [rows]; NaN where it is undefined.
 
         A function of one row's margin and label: rows of different users cannot meet in it.
         """
-        return np.array([self._slope(z, y) for z, y in zip(margin.tolist(), label.tolist(), strict=True)])
+        return np.array(
+            [self.slope(z, y) for z, y in zip(margin.tolist(), label.tolist(), strict=True)]
+        )
 
-    def _slope(self, margin: float, label: float) -> float:
+    def slope(self, margin: float, label: float) -> float:
+        """The derivative of one row; NaN where it is undefined."""
         try:
             return float(self.derivative(margin, label))
         except (ArithmeticError, ValueError):
@@ -89,7 +98,13 @@ class Loss:
 
 def squared() -> Loss:
     """(z - y)^2 / 2."""
-    return Loss("squared", lambda z, y: 0.5 * (z - y) ** 2, lambda z, y: z - y, smoothness=1.0)
+    return Loss(
+        "squared",
+        lambda z, y: 0.5 * (z - y) ** 2,
+        lambda z, y: z - y,
+        smoothness=1.0,
+        kernel=("squared", 0.0),
+    )
 
 
 def logistic() -> Loss:
@@ -101,7 +116,9 @@ def logistic() -> Loss:
     def derivative(z: float, y: float) -> float:
         return -y / (1.0 + math.exp(min(y * z, 700.0)))
 
-    return Loss("logistic", value, derivative, lipschitz=1.0, smoothness=0.25)
+    return Loss(
+        "logistic", value, derivative, lipschitz=1.0, smoothness=0.25, kernel=("logistic", 0.0)
+    )
 
 
 def hinge(width: float = 0.5) -> Loss:
@@ -117,7 +134,9 @@ def hinge(width: float = 0.5) -> Loss:
     def derivative(z: float, y: float) -> float:
         return -y * min(max((1.0 - y * z) / width, 0.0), 1.0)
 
-    return Loss(f"hinge, rounded over {width:g}", value, derivative, 1.0, 1.0 / width)
+    return Loss(
+        f"hinge, rounded over {width:g}", value, derivative, 1.0, 1.0 / width, ("hinge", width)
+    )
 
 
 def huber(threshold: float = 1.0) -> Loss:
@@ -131,7 +150,9 @@ def huber(threshold: float = 1.0) -> Loss:
     def derivative(z: float, y: float) -> float:
         return min(max(z - y, -threshold), threshold)
 
-    return Loss(f"Huber, threshold {threshold:g}", value, derivative, threshold, 1.0)
+    return Loss(
+        f"Huber, threshold {threshold:g}", value, derivative, threshold, 1.0, ("huber", threshold)
+    )
 
 
 def absolute() -> Loss:
@@ -140,7 +161,9 @@ def absolute() -> Loss:
     def derivative(z: float, y: float) -> float:
         return 1.0 if z > y else (-1.0 if z < y else 0.0)
 
-    return Loss("absolute", lambda z, y: abs(z - y), derivative, lipschitz=1.0)
+    return Loss(
+        "absolute", lambda z, y: abs(z - y), derivative, lipschitz=1.0, kernel=("absolute", 0.0)
+    )
 
 
 def poisson(ceiling: float = 3.0) -> Loss:
@@ -155,7 +178,9 @@ def poisson(ceiling: float = 3.0) -> Loss:
     def derivative(z: float, y: float) -> float:
         return math.exp(min(z, ceiling)) - y
 
-    return Loss(f"Poisson, rate up to {top:.4g}", value, derivative, top + 1.0, top)
+    return Loss(
+        f"Poisson, rate up to {top:.4g}", value, derivative, top + 1.0, top, ("poisson", ceiling)
+    )
 
 
 LOSSES: dict[str, Callable[[], Loss]] = {

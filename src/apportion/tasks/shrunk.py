@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from apportion.threads import in_threads
 from apportion.privacy import unpack
+from apportion.threads import in_threads
 
 Array = NDArray[np.float64]
 

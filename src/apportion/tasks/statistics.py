@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.engine import Session, queries
-from apportion.engine.cpu.definite import solve_positive
-from apportion.engine.cpu.spectral import solve_filtered
 from apportion.engine.feed import released_blocks
+from apportion.engine.solves import solve_filtered, solve_positive
 from apportion.privacy import OpenRelease, pack
 from apportion.tasks.penalty import Penalty
 

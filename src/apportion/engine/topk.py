@@ -1,0 +1,33 @@
+"""Scores of rows and columns, and the columns with the highest ones (native/topk.cpp)."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.native import kernels
+from apportion.threads import threads_for
+from apportion.twins import topk as twin
+
+Integers = NDArray[np.integer[Any]]
+Scores = NDArray[np.float32]
+
+_topk = twin if kernels is None else kernels
+
+
+def top(scores: Scores, k: int, start: Integers, skip: Integers) -> tuple[Integers, Scores]:
+    """See ``Engine.top``. One pass over the scores of each row."""
+    columns = (np.ascontiguousarray(each, dtype=np.int64) for each in (start, skip))
+    scores = np.ascontiguousarray(scores, dtype=np.float32)
+    places, best = _topk.top(scores, k, *columns, threads_for(scores.size))
+    return places, best
+
+
+def score(vectors: Scores, items: Scores) -> Scores:
+    """The product of each row's vector with each item's, [rows, items].
+
+    No score depends on how many rows or items there are: a user alone gets the same bits as among many.
+    """
+    vectors, items = (np.ascontiguousarray(each, dtype=np.float32) for each in (vectors, items))
+    scores: Scores = _topk.score(vectors, items, threads_for(vectors.size * len(items)))
+    return scores
