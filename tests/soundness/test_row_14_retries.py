@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import apportion as ap
-from apportion.privacy import NoiseSource
 from apportion.engine import reference
 from apportion.engine.cpu import engine as cpu
+from apportion.privacy import NoiseSource
 from apportion.tasks import base
 
 DATA = ap.simulate_tasks(users=300, tasks=200, tasks_per_user=10)
