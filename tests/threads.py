@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest import mock
 
-from apportion.engine import threads
-from apportion.tasks import ridge
+from apportion import threads
 
 
 @contextmanager
@@ -13,7 +12,6 @@ def this_many_threads(count: int) -> Iterator[None]:
     """Share everything out among so many threads."""
     with (
         mock.patch.object(threads, "get_num_threads", return_value=count),
-        mock.patch.object(ridge, "get_num_threads", return_value=count),
         mock.patch.multiple(threads, _OPERATIONS=1, _ROWS=1),
     ):
         yield

@@ -23,7 +23,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_plan_is_shown_saved_and_gone_on_from(here: Path, tmp_path: Path) -> None:
+def test_a_plan_is_shown_saved_and_resumed(here: Path, tmp_path: Path) -> None:
     output = run("plan", here / "ratings.csv", *RATED, "--out", tmp_path / "plan.json")
     for piece in ("RMSE", "rarest", "spent epsilon = ", "counts, weights, users", "--plan"):
         assert piece in output

@@ -1,6 +1,7 @@
 """``apportion fit``, ``evaluate``, ``recommend``, ``similar`` and ``report``, as a user runs them."""
 
 import json
+import math
 import signal
 import subprocess
 import sys
@@ -17,9 +18,11 @@ from typer.testing import CliRunner
 
 from apportion.accounts.checkpoint import steps_done
 from apportion.cli import app
-from apportion.data import simulate_interactions
+from apportion.data import Interactions, simulate_interactions
 from apportion.data.files import read_columns
+from apportion.engine import CpuEngine, Engine, ReferenceEngine
 from apportion.errors import ApportionError, DataError, ParameterError
+from apportion.recommend import MatrixFactorization
 from apportion.recommend.files import load
 from apportion.recommend.recommender import Recommender
 from tests.cli.test_commands import apportion
@@ -118,8 +121,12 @@ def test_fit_prints_no_number_of_users_or_rows(here: Path, tmp_path: Path, name:
         ("--items public --regularization 2", "regularization", "2.0"),
         ("--items public --unobserved-weight 0.05", "unobserved_weight", "0.05"),
         ("--items public --feature-bound 0.5", "feature_bound", "0.5"),
-        ("--items public --solver descent", "solver", "descent"),
-        ("--items public --seed 3", "seed", "3"),
+        ("--items public --solver descent", "solver", "{'kind': 'descent'"),
+        (
+            "--items public --statistics per-item",
+            "solver",
+            "{'kind': 'ssp', 'matrices': 'per-item'",
+        ),
     ],
 )
 def test_options_of_fit(here: Path, tmp_path: Path, options: str, name: str, value: str) -> None:
@@ -132,6 +139,47 @@ def test_options_of_fit(here: Path, tmp_path: Path, options: str, name: str, val
     assert model.privacy.delta == 1e-6
     assert str(model.privacy.public_inputs[name]).startswith(value)
     assert len(model.item_ids) == (20 if "--top-share" in options else 40) or "private" in options
+
+
+def test_the_seed_is_that_of_the_first_items(here: Path, tmp_path: Path) -> None:
+    exactly = ["--not-private", "--factors", 4, "--sweeps", 1, "--seed", 3]
+    run("fit", here / "events.parquet", "--implicit", *exactly, "--out", tmp_path / "m")
+    data = Interactions.from_path(here / "events.parquet", rating=None)
+    model = MatrixFactorization(4, 1, "implicit", epsilon=math.inf, seed=3).fit(data)
+    np.testing.assert_array_equal(load(tmp_path / "m").items, model.items)
+
+
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [
+        ([], CpuEngine),
+        (["--engine", "auto"], CpuEngine),
+        (["--engine", "cpu"], CpuEngine),
+        (["--engine", "reference"], ReferenceEngine),
+    ],
+)
+def test_the_engine_is_chosen(
+    here: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+    kind: type[Engine],
+) -> None:
+    loaded = []
+    for each in (CpuEngine, ReferenceEngine):
+
+        def load_rows(self: Engine, rows: Any, load_rows: Any = each.load) -> Any:
+            loaded.append(type(self))
+            return load_rows(self, rows)
+
+        monkeypatch.setattr(each, "load", load_rows)
+    rated = ["--rating-range", 1, 5, "--items", "public", "--epsilon", 20, *options]
+    run("plan", here / "ratings.csv", *rated, "--out", tmp_path / "plan.json")
+    sizes = ["--factors", 4, "--sweeps", 1]
+    plan = ["--plan", tmp_path / "plan.json"]
+    run("fit", here / "ratings.csv", *rated, *sizes, *plan, "--out", tmp_path / "m")
+    assert loaded == [kind, kind]
+    assert load(tmp_path / "m").privacy.private
 
 
 def test_not_private(here: Path, tmp_path: Path) -> None:
@@ -300,6 +348,11 @@ def test_what_could_not_be_saved_is_not_trained(
         ),
         (["x", "--implicit", "--not-private", "--epsilon", "1"], "'--not-private'"),
         (["x", "--factors", "0"], "'--factors'"),
+        (["x", "--not-private", "--engine", "gpu"], "'--engine'"),
+        (
+            ["x", "--not-private", "--solver", "descent", "--statistics", "per-item"],
+            "goes with --solver ssp only",
+        ),
     ],
 )
 def test_wrong_usage_of_fit(tmp_path: Path, options: list[str], message: str) -> None:
@@ -344,7 +397,9 @@ def test_an_interrupted_fit_leaves_nothing(here: Path, tmp_path: Path) -> None:
     with subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        time.sleep(5)
+        assert process.stdout is not None
+        process.stdout.readline()  # the plan is shown: training begins
+        time.sleep(1)
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -352,7 +407,7 @@ def test_an_interrupted_fit_leaves_nothing(here: Path, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_interrupted_fit_goes_on_from_its_checkpoint(here: Path, tmp_path: Path) -> None:
+def test_an_interrupted_fit_is_resumed_from_its_checkpoint(here: Path, tmp_path: Path) -> None:
     options = [
         "fit", str(here / "events.parquet"), "--implicit", "--items", "public", "--factors", "4",
         "--sweeps", "200", "--out", str(tmp_path / "m"), "--checkpoint", str(tmp_path / "going"),

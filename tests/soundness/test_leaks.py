@@ -1,5 +1,9 @@
 """Ways around the releases that the harness must notice."""
 
+import logging
+import os
+import sys
+import warnings
 from typing import Any
 
 import numpy as np
@@ -7,10 +11,11 @@ import pytest
 
 import apportion as ap
 from apportion.data import Graph
+from apportion.engine import reference
 from apportion.privacy import UserWeights, clip_values
 from apportion.privacy.bounds import ROUNDING
-from apportion.tasks import ridge as ridge_module
-from tests.soundness.harness import TASKS, Array, caught, ridge, worst_users
+from tests.soundness import test_recommender as recommender
+from tests.soundness.harness import TASKS, Array, caught, neighbours, notices, ridge, worst_users
 
 EXTRA = worst_users()["ordinary"]
 
@@ -35,11 +40,41 @@ def test_private_attributes_are_caught(leak: Any) -> None:
     assert caught(leaking, EXTRA)
 
 
-def test_centring_by_everybodys_mean_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+SPEAKING = {
+    "a log": lambda number: logging.getLogger("apportion").debug("%d users", number),
+    "a log of its own": lambda number: logging.getLogger(f"users.{number}").info("trained"),
+    "a warning": lambda number: warnings.warn(f"{number} users are few", stacklevel=1),
+    "a warning that numbers call up": lambda number: np.float64(1.0) / (number % 2),
+    "print": lambda number: print(number),
+    "standard error": lambda number: sys.stderr.write(str(number)),
+    "output past Python": lambda number: os.write(1, str(number).encode()),
+    "errors past Python": lambda number: os.write(2, str(number).encode()),
+}
+
+
+@pytest.mark.parametrize("speak", SPEAKING.values(), ids=SPEAKING.keys())
+@pytest.mark.parametrize("kind", ["tasks", "items"])
+def test_what_is_said_about_private_numbers_is_caught(kind: str, speak: Any) -> None:
+    fit = ridge(ap.AdaptiveWeights()) if kind == "tasks" else recommender.training()
+    pair: Any = neighbours(EXTRA)
+    if kind == "items":
+        pair = recommender.neighbours(recommender.worst_users()["ordinary"])
+
+    def speaking(about: Any) -> Any:
+        def fit_and_tell(data: Any) -> Any:
+            model = fit(data)
+            speak(about(data))
+            return model
+
+        return fit_and_tell
+
+    assert notices(speaking(lambda data: data.graph.users), *pair)
+    assert not notices(speaking(lambda data: data.graph.tasks), *pair)  # that is public
+
+
+def test_centering_by_everybodys_mean_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     clip = clip_values
-    monkeypatch.setattr(
-        ridge_module, "clip_values", lambda y, bound: clip(y, bound) - 0.05 * y.mean()
-    )
+    monkeypatch.setattr(reference, "clip_values", lambda y, bound: clip(y, bound) - 0.05 * y.mean())
     assert caught(ridge(ap.AdaptiveWeights()), EXTRA)
 
 
@@ -53,7 +88,7 @@ class EveryPairItsOwnUser(ap.Allocation):
 
 
 def test_weights_of_other_pairs_are_refused() -> None:
-    with pytest.raises(ap.ReleaseError, match="weights of the graph's pairs"):
+    with pytest.raises(ap.ReleaseError, match="weights of exactly the graph's pairs"):
         ridge(EveryPairItsOwnUser())(ap.simulate_tasks(users=50, tasks=5, tasks_per_user=3))
 
 

@@ -7,7 +7,18 @@ import numpy as np
 import pytest
 
 import apportion as ap
-from tests.soundness.harness import FEATURE_BOUND, LABEL_BOUND, check, descent, neighbours
+from apportion.privacy import rounding
+from tests.soundness.harness import (
+    FEATURE_BOUND,
+    LABEL_BOUND,
+    Fit,
+    Tape,
+    check,
+    descent,
+    neighbours,
+    notices,
+    recording,
+)
 
 TINY = {
     "user": np.full(2, 15),
@@ -24,14 +35,26 @@ ODD = {
 }
 
 
+def odd(name: str, **settings: Any) -> Fit:
+    loss = ap.Loss(name, value=math.hypot, derivative=ODD[name])
+    return descent(ap.UniformWeights(), loss=loss, gradient_bound=1e-3, **settings)
+
+
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
 @pytest.mark.parametrize("clip", ["user", "row"])
 @pytest.mark.parametrize("name", ODD)
-def test_odd_derivatives(name: str, clip: str, capfd: pytest.CaptureFixture[str]) -> None:
-    loss = ap.Loss(name, value=math.hypot, derivative=ODD[name])
-    fit = descent(ap.UniformWeights(), loss=loss, clip=clip, gradient_bound=1e-3)
+def test_odd_derivatives(name: str, clip: str, engine: str) -> None:
+    fit = odd(name, clip=clip, engine=engine)
     check(fit, *neighbours(TINY))
-    output = capfd.readouterr()
-    assert output.err == output.out == ""  # nor is anything said about a user's numbers
+    said = Tape()
+    with recording(said):  # nor is anything said about a user's numbers
+        fit(neighbours(TINY)[0])
+    assert said.said == ["printed: ", "written: b''"]
+
+
+def test_slopes_that_are_no_numbers_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounding, "usable_slopes", lambda slope, norm: slope)
+    assert notices(odd("infinite", clip="row", engine="reference"), *neighbours(TINY))
 
 
 @pytest.mark.parametrize("clip", ["user", "row"])

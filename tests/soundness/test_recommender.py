@@ -17,7 +17,8 @@ from apportion.data import Graph
 from apportion.engine import Session, reference
 from apportion.engine.queries import Counts, Gramian
 from apportion.privacy import UserWeights, short_rows
-from apportion.recommend import factorization, training as steps
+from apportion.recommend import factorization
+from apportion.recommend import training as steps
 from apportion.recommend.preparation import Preparation
 from tests.soundness.harness import VICTIM, Change, check, notices, plant
 

@@ -76,7 +76,7 @@ def test_how_far_one_user_can_move_a_clipped_sum(
         for each in pair:
             session = engine.load(each.rows())
             session.bound_features(2.0, whole=False)
-            session.weigh(ap.UniformWeights().rule(12, None, 0, lambda: each.graph))
+            session.weigh(ap.UniformWeights().rule(12, None, 0, lambda each=each: each.graph))
             query = Gradients(np.zeros((12, 3)), squared(), 1e-4, 0.7, clip="row")
             [(_, (units,))] = session.sums(query, (2.0**-40,))
             totals.append(units * 2.0**-40)

@@ -21,9 +21,7 @@ def test_the_mean_is_a_release_with_the_sensitivity_of_one_user() -> None:
     [record] = [record for record in model.privacy.ledger if record.name == "mean"]
     assert record.sensitivity == pytest.approx(np.sqrt(2))
     [change] = [
-        change
-        for change in check(training(**GLOBAL), *neighbours(TOP))
-        if change.name == "mean"
+        change for change in check(training(**GLOBAL), *neighbours(TOP)) if change.name == "mean"
     ]
     assert change.ratio > 0.99999  # reached, and not passed, by whoever rates everything at the top
 

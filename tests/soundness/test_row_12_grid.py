@@ -4,18 +4,13 @@ That a user's departure changes raw sums by just its own part, to the last bit, 
 that ``harness.compare`` sees; here it is asked of every estimator, and faults of rounding are planted.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import apportion as ap
-from apportion.allocation import counts
-from apportion.engine import CpuEngine
-from apportion.privacy import Curator, UserBound, truncate
-from apportion.recommend import intercepts, preparation
-from apportion.tasks import shared
+from apportion.privacy import rounding
 from tests.soundness import test_recommender as recommender
 from tests.soundness.harness import (
     TASKS,
@@ -28,6 +23,7 @@ from tests.soundness.harness import (
     descent,
     neighbours,
     notices,
+    plant,
     population,
     recording,
     ridge,
@@ -46,14 +42,28 @@ TASKS_FITS: dict[str, Fit] = {
     "classifier": classifier(),
 }
 ITEM_FITS: dict[str, Fit] = {
-    "ratings, shared": recommender.training(centring="global"),
-    "ratings, per task": recommender.training(statistics="per-task", clip="row"),
-    "ratings, descent": recommender.training(solver="descent"),
+    "ratings, shared": recommender.training(offsets__center="global"),
+    "ratings, per item": recommender.training(**recommender.PER_ITEM, solver__clip="row"),
+    "ratings, descent": recommender.training(**recommender.DESCENT),
     "events, shared": recommender.training(feedback="implicit", allocation=ap.TailSampling(3)),
-    "events, per task": recommender.training(feedback="implicit", statistics="per-task"),
+    "events, per item": recommender.training(feedback="implicit", **recommender.PER_ITEM),
 }
 FITS = {**TASKS_FITS, **ITEM_FITS}
 SAMPLED = descent(UNIFORM, sampling_rate=0.5)
+# The same on the engine that defines all sums.
+REFERENCE: dict[str, Fit] = {
+    "ridge, shrunk": ridge(ADAPTIVE, statistics="shrunk", engine="reference"),
+    "descent, rows": descent(ADAPTIVE, clip="row", engine="reference"),
+    "descent, users": descent(UNIFORM, clip="user", engine="reference"),
+    "ratings, shared": recommender.training(offsets__center="global", engine="reference"),
+    "ratings, per item": recommender.training(
+        **recommender.PER_ITEM, solver__clip="row", engine="reference"
+    ),
+    "ratings, descent": recommender.training(**recommender.DESCENT, engine="reference"),
+    "events, per item": recommender.training(
+        feedback="implicit", **recommender.PER_ITEM, engine="reference"
+    ),
+}
 
 
 def both(name: str, extra: str = "each row a hundred times") -> tuple[Data, Data]:
@@ -82,7 +92,7 @@ def test_every_raw_sum_is_a_whole_number_of_units(name: str) -> None:
     assert units
     for blocks in units.values():
         for block in blocks.values():
-            np.testing.assert_array_equal(block, np.rint(block))
+            assert block.dtype == np.int64
             assert np.abs(block).max() < 2**53
     # Finer than a thousandth of what is there, or whole numbers would be no wonder.
     assert max(np.abs(block).max() for blocks in units.values() for block in blocks.values()) > 1e5
@@ -92,6 +102,12 @@ def test_every_raw_sum_is_a_whole_number_of_units(name: str) -> None:
 def test_a_user_s_departure_changes_sums_by_its_own_part_to_the_last_bit(name: str) -> None:
     compare(FITS[name], *both(name))
     compare(FITS[name], *reversed(both(name, "ordinary")))
+
+
+@pytest.mark.parametrize("name", REFERENCE)
+def test_and_so_it_is_on_the_reference_engine(name: str) -> None:
+    compare(REFERENCE[name], *both(name))
+    compare(REFERENCE[name], *reversed(both(name, "ordinary")))
 
 
 def in_order(name: str, forwards: bool) -> Data:
@@ -114,50 +130,111 @@ def test_sums_depend_neither_on_threads_nor_on_the_order_of_rows(name: str) -> N
             np.testing.assert_array_equal(other[release][at], block)
 
 
-def unrounded(values: Any, grid: float) -> Any:
-    del grid
-    return np.asarray(values, dtype=np.float64)
+SUMS = {
+    "_added_up": ["ridge, shrunk", "ratings, per item"],  # counts, weights, intercepts
+    "_means": ["ratings, shared"],
+    "_mass": ["ridge, shared"],
+    "_gramian": ["ratings, shared", "events, per item"],
+    "_second_moment": ["ridge, shared"],
+    "_right_hand_sides": ["ridge, shared", "ratings, shared"],
+    "_gradients": ["descent, rows", "descent, users", "ratings, descent"],
+}
 
 
 @pytest.mark.parametrize(
-    ("module", "name"),
-    [
-        (counts, "ridge, shrunk"),
-        (shared, "ridge, shared"),
-        (shared, "ratings, shared"),
-        (intercepts, "ratings, per task"),
-        (preparation, "ratings, shared"),
-    ],
+    ("method", "name"), [(method, name) for method, names in SUMS.items() for name in names]
 )
-def test_a_part_that_is_not_rounded_is_refused(
-    monkeypatch: pytest.MonkeyPatch, module: Any, name: str
+def test_sums_that_are_no_whole_numbers_are_refused(
+    monkeypatch: pytest.MonkeyPatch, method: str, name: str
 ) -> None:
-    monkeypatch.setattr(module, "truncate", unrounded)
-    with pytest.raises(ap.ReleaseError, match="not on the grid"):
+    def almost(units: Any) -> Any:
+        if isinstance(units, tuple):
+            return tuple(map(almost, units))
+        return units * (1 + 2.0**-45)
+
+    plant(monkeypatch, method, lambda honest: lambda *given: almost(honest(*given)))
+    with pytest.raises(ap.ReleaseError, match="whole numbers"):
         FITS[name](both(name)[0])
 
 
-@pytest.mark.parametrize("name", ["ridge, per task", "ratings, per task"])
-def test_sums_that_an_engine_does_not_round_are_refused(
+@pytest.mark.parametrize("name", ["ridge, per task", "ratings, per item"])
+def test_statistics_that_are_no_whole_numbers_are_refused(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    real = CpuEngine.statistics
+    def fault(honest: Any) -> Any:
+        def almost(*given: Any) -> Any:
+            for first, units in honest(*given):
+                yield first, tuple(part * (1 + 2.0**-45) for part in units)
 
-    def almost(self: CpuEngine, *given: Any) -> Any:
-        return tuple(sums * (1 + 2.0**-45) for sums in real(self, *given))
+        return almost
 
-    monkeypatch.setattr(CpuEngine, "statistics", almost)
-    with pytest.raises(ap.ReleaseError, match="not on the grid"):
+    plant(monkeypatch, "_statistics", fault)
+    with pytest.raises(ap.ReleaseError, match="whole numbers"):
         FITS[name](both(name)[0])
 
 
 def test_rounding_the_sum_instead_of_every_part_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     # Then what a user changes depends on the others, by up to one unit in every sum.
-    real: Callable[..., Any] = Curator.counts
+    def together(self: Any, task: Any, parts: Any, grid: float) -> Any:
+        sums = np.bincount(task, parts, minlength=self.tasks)
+        return rounding.truncated(sums, grid)[:, None]
 
-    def rounded(self: Curator, name: str, sums: Any, bound: UserBound, mu: float, what: str) -> Any:
-        return real(self, name, truncate(sums, bound.grid(mu)), bound, mu, what)
-
-    monkeypatch.setattr(counts, "truncate", unrounded)
-    monkeypatch.setattr(Curator, "counts", rounded)
+    plant(monkeypatch, "_added_up", lambda honest: together)
     assert notices(ridge(ADAPTIVE), *neighbours(worst_users()["at the bound in all tasks"]))
+
+
+def longer(features: Any, roots: Any) -> Any:
+    """As long as the weight says, and then rounded: half a unit in every entry beyond it."""
+    factor = (roots + np.sqrt(features.shape[1]) / 2) * (1.001 / rounding.LONGEST)
+    return np.rint(factor[:, None] * features.astype(np.float64)).astype(np.int64)
+
+
+@pytest.mark.parametrize("name", ["ridge, shrunk", "ratings, per item", "events, per item"])
+def test_roots_beyond_their_weight_are_caught(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(rounding, "square_roots", longer)
+    data = neighbours(worst_users()["at the bound in all tasks"])
+    weak = recommender.training(**recommender.PER_ITEM, regularization=1e-3, engine="reference")
+    extremes = recommender.neighbours(recommender.worst_users()["extremes in turn"])
+    pairs = {
+        "ridge, shrunk": (REFERENCE[name], data),
+        "ratings, per item": (weak, extremes),
+        "events, per item": (REFERENCE[name], extremes),
+    }
+    assert notices(pairs[name][0], *pairs[name][1])
+
+
+WHOLE = ("truncated", "right_hand_sides", "gradients")
+RULES: dict[str, tuple[str, Any]] = {
+    "truncated": ("ratings, shared", lambda v, grid: 1.001 * np.asarray(v) / grid),
+    "right_hand_sides": (
+        "ratings, shared",
+        lambda x, factor: 1.001 * factor[:, None] * x.astype(np.float64),
+    ),
+    "gradients": ("descent, rows", lambda x, slope, grid: 1.001 * (slope / grid)[:, None] * x),
+    "shortened": ("descent, users", lambda slope, excess: slope),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_of_rounding_that_makes_parts_larger_is_caught(
+    monkeypatch: pytest.MonkeyPatch, rule: str
+) -> None:
+    name, wrong = RULES[rule]
+    given = (lambda *args: wrong(*args).astype(np.int64)) if rule in WHOLE else wrong
+    monkeypatch.setattr(rounding, rule, given)
+    pair = neighbours(worst_users()["at the bound in all tasks"])
+    if name in ITEM_FITS:
+        pair = recommender.neighbours(recommender.worst_users()["extremes in turn"])
+    assert notices(REFERENCE[name], *pair)
+
+
+def test_a_unit_more_where_others_are_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fault(honest: Any) -> Any:
+        def pushed(*given: Any) -> Any:
+            for first, units in honest(*given):
+                yield first, tuple(part + part.sum() % 7 for part in units)
+
+        return pushed
+
+    plant(monkeypatch, "sums", fault)
+    assert notices(FITS["ridge, shared"], *both("ridge, shared"))

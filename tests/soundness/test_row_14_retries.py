@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import apportion as ap
+from apportion.engine import reference
+from apportion.engine.cpu import engine as cpu
 from apportion.privacy import NoiseSource
 from apportion.tasks import base
-from apportion.tasks import ridge as ridge_module
 
 DATA = ap.simulate_tasks(users=300, tasks=200, tasks_per_user=10)
 KEY = bytes(range(32))
@@ -18,7 +19,9 @@ def retry_agrees(monkeypatch: pytest.MonkeyPatch) -> bool:
     """Whether a second run under the same key, in other blocks, gives the same model."""
     monkeypatch.setattr(base, "NoiseSource", _FixedKey)
     whole = ap.MultiTaskRidge(noise_seed=0).fit(DATA).coef_
-    monkeypatch.setattr(ridge_module, "_BLOCK_BYTES", 8 * 5 * 6 * 7)  # seven tasks a block
+    seven = 7 * 8 * DATA.dimension * (DATA.dimension + 1)  # tasks a block
+    for module in (cpu, reference):
+        monkeypatch.setattr(module, "_BLOCK_BYTES", seven)
     return np.array_equal(ap.MultiTaskRidge(noise_seed=0).fit(DATA).coef_, whole)
 
 

@@ -10,15 +10,19 @@ import numpy as np
 import pytest
 
 import apportion as ap
-from apportion.engine import CpuEngine
+from apportion.data.centering import Centering
+from apportion.engine import queries, reference
 from apportion.privacy import NoiseSource, UserWeights, bounds
 from apportion.privacy.bounds import ROUNDING
-from apportion.recommend import factorization, intercepts, item_step
+from apportion.recommend import factorization
+from apportion.recommend import training as steps
 from apportion.recommend.planner import forecasts
-from apportion.recommend.recommender import UserStep
-from tests.soundness.harness import Change, Tape, check, notices, recording
+from tests.soundness.harness import Change, Tape, check, notices, plant, recording
 from tests.soundness.test_recommender import (
+    DESCENT,
     ITEMS,
+    PER_ITEM,
+    SHARED,
     neighbours,
     ratios,
     training,
@@ -28,6 +32,7 @@ from tests.soundness.test_recommender import (
 EVERY = np.arange(ITEMS)
 EXTREMES = worst_users()["extremes in turn"]
 # Vectors of users are long then, and reach their bound.
+INTERCEPTS: dict[str, Any] = {"offsets__intercept_share": 0.3}
 WEAK: dict[str, Any] = {"regularization": 1e-3}
 
 
@@ -48,16 +53,21 @@ def unbounded_users() -> dict[str, tuple[Any, Any]]:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"clip": "user", "intercept_share": 0.3},
-        {"clip": "row", "intercept_share": 0.3},
-        {"clip": "user", "intercept_share": 0.0},
-        {"clip": "row", "intercept_share": 0.0},
-        {"clip": "user", "intercept_share": 0.3, "statistics": "per-task"},
-        {"clip": "row", "intercept_share": 0.3, "statistics": "per-task"},
-        {"clip": "user", "intercept_share": 0.3, "solver": "descent"},
-        {"clip": "user", "intercept_share": 0.3, "centring": "global"},
-        {"clip": "user", "intercept_share": 0.3, "centring": "none"},
-        {"clip": "row", "intercept_share": 0.3, "centring": "none", "normalise": True},
+        {"solver__clip": "user", **INTERCEPTS},
+        {"solver__clip": "row", **INTERCEPTS},
+        {"solver__clip": "user", "offsets__intercept_share": 0.0},
+        {"solver__clip": "row", "offsets__intercept_share": 0.0},
+        {"solver__clip": "user", **PER_ITEM, **INTERCEPTS},
+        {"solver__clip": "row", **PER_ITEM, **INTERCEPTS},
+        {**DESCENT, **INTERCEPTS},
+        {"offsets__center": "global", **INTERCEPTS},
+        {"offsets__center": "none", **INTERCEPTS},
+        {
+            "solver__clip": "row",
+            "offsets__center": "none",
+            "bounds__normalize": True,
+            **INTERCEPTS,
+        },
         {"feedback": "implicit"},
     ],
     ids=repr,
@@ -65,17 +75,17 @@ def unbounded_users() -> dict[str, tuple[Any, Any]]:
 def test_adding_a_worst_case_user(extra: tuple[Any, Any], settings: dict[str, Any]) -> None:
     with_user, without = neighbours(extra)
     found = ratios(check(training(**settings), with_user, without))
-    assert ("intercepts" in found) == (settings.get("intercept_share", 0.0) > 0)
+    assert ("intercepts" in found) == (settings.get("offsets__intercept_share", 0.0) > 0)
     check(training(**settings, **WEAK), without, with_user)
 
 
 @pytest.mark.parametrize("extra", worst_users().values(), ids=worst_users().keys())
 @pytest.mark.parametrize("items", [None, "public"])
-def test_intercepts_of_a_private_catalogue(extra: tuple[Any, Any], items: str | None) -> None:
-    # Users' means are those of all their ratings, also of items that are not in the catalogue.
-    catalogue = ap.PrivateCatalogue(share=0.5, cap=50)
+def test_intercepts_of_a_private_catalog(extra: tuple[Any, Any], items: str | None) -> None:
+    # Users' means are those of all their ratings, also of items that are not in the catalog.
+    catalog = ap.PrivateCatalog(share=0.5, cap=50)
     with_user, without = neighbours(extra, items=items)
-    fit = training(catalogue=catalogue, epsilon=50.0, intercept_share=0.3)
+    fit = training(catalog=catalog, epsilon=50.0, **INTERCEPTS)
     assert 0 < len(fit(with_user).item_ids) < with_user.items
     check(fit, with_user, without)
     check(fit, without, with_user)
@@ -84,7 +94,7 @@ def test_intercepts_of_a_private_catalogue(extra: tuple[Any, Any], items: str | 
 @pytest.mark.parametrize("feedback", ["explicit", "implicit"])
 @pytest.mark.parametrize("name", ["extremes in turn", "alone with an item", "ordinary"])
 def test_chosen_settings(feedback: str, name: str) -> None:
-    fit = training(factors="auto", sweeps="auto", intercept_share="auto", feedback=feedback)
+    fit = training(factors="auto", sweeps="auto", feedback=feedback)
     with_user, without = neighbours(worst_users()[name])
     model = fit(with_user)
     # The harness compares these between the neighbours.
@@ -101,14 +111,19 @@ def test_ratings_without_a_range(name: str, clip: str, label_bound: float) -> No
     # Also where a rating less an intercept is more than 32 bits hold, and both bounds are tiny.
     with_user, without = neighbours(unbounded_users()[name], rating_range=None)
     fit = training(
-        label_bound=label_bound,
-        feature_bound=min(0.3, label_bound),
-        clip=clip,
-        intercept_share=0.3,
+        bounds=ap.Bounds(feature=min(0.3, label_bound), label=label_bound),
+        solver__clip=clip,
+        **INTERCEPTS,
         **WEAK,
     )
     changes = check(fit, with_user, without)
     assert all(np.isfinite(change.change) for change in changes)
+
+
+def sized(monkeypatch: pytest.MonkeyPatch, size: float) -> None:
+    """Multiply all labels."""
+    labels = Centering.labels
+    monkeypatch.setattr(Centering, "labels", lambda *given: size * labels(*given))
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-200, 1e-160, 1e-100, 1e150, 1e200])
@@ -117,32 +132,32 @@ def test_labels_of_any_size(
     monkeypatch: pytest.MonkeyPatch, size: float, label_bound: float
 ) -> None:
     # Squares may be too large or too small to be written. Whoever is beyond all numbers gives nothing.
-    def sized(*arguments: Any) -> Any:
-        return size * labels(*arguments)
-
-    labels = factorization._labels
-    monkeypatch.setattr(factorization, "_labels", sized)
-    fit = training(label_bound=label_bound, intercept_share=0.3, **WEAK)
+    sized(monkeypatch, size)
+    fit = training(bounds__label=label_bound, **INTERCEPTS, **WEAK)
     found = ratios(check(fit, *neighbours(EXTREMES)))
     if 1e10 * label_bound < size < 1e153:
         assert found["intercepts"] > 0.999
 
 
-def test_vectors_of_zeros_and_labels_beyond_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
+def test_vectors_of_zeros_and_labels_beyond_numbers(
+    monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
     # None times infinity is undefined, but such a user's part is zero.
-    labels = factorization._labels
-    monkeypatch.setattr(factorization, "_labels", lambda *given: 1e200 * labels(*given))
-    monkeypatch.setattr(
-        CpuEngine, "solve_users", lambda self, start, *rest: np.zeros((len(start) - 1, 3))
+    sized(monkeypatch, 1e200)
+    plant(
+        monkeypatch,
+        "_solve",
+        lambda honest: lambda self, items, shared, ridge: np.zeros((len(ridge), 3)),
     )
-    found = ratios(check(training(), *neighbours(EXTREMES)))
+    found = ratios(check(training(engine=engine), *neighbours(EXTREMES)))
     assert found["sweep 1"] == 0
 
 
 def test_a_user_with_thousands_of_items() -> None:
     many = np.arange(3000)
     extra = (many, np.where(many % 2, 5.0, 1.0))
-    fit = training(intercept_share=0.3, sweeps=1, normalise=True)
+    fit = training(sweeps=1, bounds__normalize=True, **INTERCEPTS)
     found = ratios(check(fit, *neighbours(extra, items=len(many))))
     assert min(found["intercepts"], found["sweep 1"]) > 0.999
 
@@ -152,24 +167,25 @@ class TestTheBoundsAreReached:
 
     @staticmethod
     def reached(extra: tuple[Any, Any], data: Any = None, **settings: Any) -> float:
-        given = {"intercept_share": 0.3, "normalise": True, **settings}
+        given = {**INTERCEPTS, "bounds__normalize": True, **settings}
         found = ratios(check(training(**given), *neighbours(extra, **(data or {}))))
         names = {"intercepts", "sweep 1", "sweep 2", "sweep 1.b", "sweep 2.b"}
         return min(ratio for name, ratio in found.items() if name in names)
 
-    @pytest.mark.parametrize("statistics", ["shared", "per-task"])
-    @pytest.mark.parametrize("centring", ["user", "global", "none"])
-    def test_by_all_ratings_at_the_extremes(self, statistics: str, centring: str) -> None:
-        settings = {"statistics": statistics, "centring": centring, "label_bound": 1.0}
+    @pytest.mark.parametrize("solver", [SHARED, PER_ITEM], ids=str)
+    @pytest.mark.parametrize("center", ["user", "global", "none"])
+    def test_by_all_ratings_at_the_extremes(self, solver: dict[str, Any], center: str) -> None:
+        settings = {**solver, "offsets__center": center, "bounds__label": 1.0}
         assert self.reached(EXTREMES, **settings) > 0.999
 
     def test_by_vectors_that_are_not_stretched(self) -> None:
-        assert self.reached(EXTREMES, normalise=False, **WEAK) > 0.999
+        assert self.reached(EXTREMES, bounds__normalize=False, **WEAK) > 0.999
 
-    @pytest.mark.parametrize("centring", ["global", "none"])
-    def test_by_one_rating_at_the_extreme(self, centring: str) -> None:
+    @pytest.mark.parametrize("center", ["global", "none"])
+    def test_by_one_rating_at_the_extreme(self, center: str) -> None:
         one = (EVERY[-1:], np.array([5.0]))
-        assert self.reached(one, centring=centring, label_bound=0.5) > 0.999
+        settings = {"offsets__center": center, "bounds__label": 0.5}
+        assert self.reached(one, **settings) > 0.999
 
     def test_by_two_ratings_at_the_extremes(self) -> None:
         assert self.reached((EVERY[-2:], np.array([1.0, 5.0]))) > 0.999
@@ -179,12 +195,11 @@ class TestTheBoundsAreReached:
     )
     def test_by_huge_ratings(self, name: str) -> None:
         extra = unbounded_users()[name]
-        assert self.reached(extra, {"rating_range": None}, label_bound=1.0) > 0.999
+        assert self.reached(extra, {"rating_range": None}, bounds__label=1.0) > 0.999
 
     def test_the_recorded_sensitivities(self) -> None:
-        model = training(intercept_share=0.3, label_bound=0.5, feature_bound=0.2)(
-            neighbours(EXTREMES)[1]
-        )
+        fit = training(bounds=ap.Bounds(feature=0.2, label=0.5), **INTERCEPTS)
+        model = fit(neighbours(EXTREMES)[1])
         sensitivity = {record.name: record.sensitivity for record in model.privacy.ledger}
         assert sensitivity["intercepts"] == 0.5 * (1 + ROUNDING)
         assert sensitivity["sweep 1"] == sensitivity["sweep 2"] == pytest.approx(0.1, rel=1e-5)
@@ -192,13 +207,25 @@ class TestTheBoundsAreReached:
     def test_whoever_is_within_the_bound_is_not_scaled(self) -> None:
         # So the bound on the whole is no bound on a rating: this one is twice as far off.
         extra = (EVERY, np.where(EVERY == 7, 5.0, 3.0))
-        changes = check(
-            training(intercept_share=0.3, allocation=ap.UniformWeights()), *neighbours(extra)
-        )
+        changes = check(training(allocation=ap.UniformWeights(), **INTERCEPTS), *neighbours(extra))
         [change] = [change for change in changes if change.name == "intercepts"]
         mean = 3 + 2 / ITEMS
         norm = np.sqrt(((5 - mean) ** 2 + (ITEMS - 1) * (3 - mean) ** 2) / ITEMS)
         assert change.change == pytest.approx(norm, rel=1e-6)
+
+
+def scaled_by(monkeypatch: pytest.MonkeyPatch, method: str, rule: Any) -> None:
+    """Scale users by another rule where this method of a session does it."""
+
+    def fault(honest: Any) -> Any:
+        def scaled(*given: Any) -> Any:
+            with monkeypatch.context() as patch:
+                patch.setattr(reference, "scale_down", rule)
+                return honest(*given)
+
+        return scaled
+
+    plant(monkeypatch, method, fault)
 
 
 class TestPlantedFaults:
@@ -206,36 +233,37 @@ class TestPlantedFaults:
 
     @staticmethod
     def caught(extra: tuple[Any, Any] = EXTREMES, **settings: Any) -> bool:
-        given = {"intercept_share": 0.3, "normalise": True, **settings}
+        given = {**INTERCEPTS, "bounds__normalize": True, **settings}
         return notices(training(**given), *neighbours(extra))
 
     def test_nothing_planted(self) -> None:
         assert not self.caught()
         assert not self.caught(worst_users()["ordinary"], factors="auto", sweeps="auto")
 
-    @pytest.mark.parametrize("module", [item_step, intercepts], ids=["sweeps", "intercepts"])
-    @pytest.mark.parametrize("statistics", ["shared", "per-task"])
+    @pytest.mark.parametrize("where", ["_bounded_labels", "_scaled_labels"])
+    @pytest.mark.parametrize("solver", [SHARED, PER_ITEM], ids=str)
     def test_nobody_is_scaled_down(
-        self, monkeypatch: pytest.MonkeyPatch, module: Any, statistics: str
+        self, monkeypatch: pytest.MonkeyPatch, where: str, solver: dict[str, Any]
     ) -> None:
-        monkeypatch.setattr(module, "scale_down", lambda norms, bound: np.ones(len(norms)))
-        assert self.caught(statistics=statistics)
+        scaled_by(monkeypatch, where, lambda norms, bound: np.ones(len(norms)))
+        assert self.caught(**solver)
 
-    @pytest.mark.parametrize("module", [item_step, intercepts], ids=["sweeps", "intercepts"])
+    @pytest.mark.parametrize("where", ["_bounded_labels", "_scaled_labels"])
     def test_everybody_is_scaled_by_everybody_s_norm(
-        self, monkeypatch: pytest.MonkeyPatch, module: Any
+        self, monkeypatch: pytest.MonkeyPatch, where: str
     ) -> None:
         def together(norms: Any, bound: float) -> Any:
             return np.full(len(norms), min(1.0, bound / np.linalg.norm(norms)))
 
-        monkeypatch.setattr(module, "scale_down", together)
+        scaled_by(monkeypatch, where, together)
         assert self.caught()
 
-    @pytest.mark.parametrize("module", [item_step, intercepts], ids=["sweeps", "intercepts"])
-    def test_factors_of_other_users(self, monkeypatch: pytest.MonkeyPatch, module: Any) -> None:
-        monkeypatch.setattr(
-            module, "scale_down", lambda norms, bound: np.roll(bounds.scale_down(norms, bound), 1)
-        )
+    @pytest.mark.parametrize("where", ["_bounded_labels", "_scaled_labels"])
+    def test_factors_of_other_users(self, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+        def rolled(norms: Any, bound: float) -> Any:
+            return np.roll(bounds.scale_down(norms, bound), 1)
+
+        scaled_by(monkeypatch, where, rolled)
         assert self.caught()
 
     def test_norms_without_their_weights(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,9 +275,11 @@ class TestPlantedFaults:
 
         extra = (EVERY, np.where(EVERY == ITEMS - 1, 5.0, 0.0))
         fit = training(
-            centring="none", label_bound=1.0, allocation=ap.AdaptiveWeights(1.0), normalise=True,
+            offsets=ap.Offsets(center="none"),
+            bounds=ap.Bounds(feature=0.3, label=1.0, normalize=True),
+            allocation=ap.AdaptiveWeights(1.0),
             epsilon=50.0,
-        )  # fmt: skip
+        )
         pair = neighbours(extra, rating_range=(0.0, 5.0))
         assert not notices(fit, *pair)
         monkeypatch.setattr(UserWeights, "part_norms", root_mean_square)
@@ -263,29 +293,34 @@ class TestPlantedFaults:
         assert TestTheBoundsAreReached.reached(EXTREMES) < 0.9
 
     def test_exact_intercepts(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def exact(labels: Any, weights: Any, bound: Any, scale: Any, counts: Any, *_: Any) -> Any:
-            sums = np.bincount(weights.task, weights=weights.values * labels, minlength=len(counts))
-            return sums / (scale * counts)
+        released = steps.released
 
-        monkeypatch.setattr(factorization, "release_intercepts", exact)
+        def exact(session: Any, query: Any, release: Any) -> Any:
+            values = released(session, query, release)
+            if isinstance(query, queries.Intercepts):
+                [(_, (units,))] = session.sums(query, release.grids)
+                return (units * release.grids[0],)
+            return values
+
+        monkeypatch.setattr(steps, "released", exact)
         assert self.caught(worst_users()["ordinary"])
 
     def test_intercepts_of_exact_counts(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        release = intercepts.release_intercepts
+        estimate, fit = steps.estimate, training(bounds__normalize=True, **INTERCEPTS)
 
-        def leaking(
-            labels: Any, weights: Any, bound: Any, scale: Any, counts: Any, *to: Any
-        ) -> Any:
-            exact = np.bincount(weights.task, minlength=len(counts)) + 1.0
-            return release(labels, weights, bound, scale, exact, *to)
+        def with_leak(data: ap.Interactions) -> Any:
+            def leaking(sums: Any, noise: float, scale: Any, counts: Any) -> Any:
+                return estimate(sums, noise, scale, data.graph.task_sizes() + 1.0)
 
-        monkeypatch.setattr(factorization, "release_intercepts", leaking)
-        assert self.caught(worst_users()["ordinary"])
+            monkeypatch.setattr(steps, "estimate", leaking)
+            return fit(data)
+
+        assert notices(with_leak, *neighbours(worst_users()["ordinary"]))
 
     def test_means_of_other_users(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        means = UserStep.means
+        centers = Centering.centers
         monkeypatch.setattr(
-            UserStep, "means", lambda self, start, rating: np.roll(means(self, start, rating), 1)
+            Centering, "centers", lambda self, *given: np.roll(centers(self, *given), 1)
         )
         assert self.caught(worst_users()["ordinary"])
 
@@ -293,20 +328,16 @@ class TestPlantedFaults:
     def test_a_forecast_from_exact_counts(
         self, monkeypatch: pytest.MonkeyPatch, feedback: str
     ) -> None:
-        allocate = ap.Allocation.allocate
-        exact: dict[str, Any] = {}
+        fit = training(factors="auto", sweeps="auto", feedback=feedback)
 
-        def spying(self: Any, graph: Any, *rest: Any) -> Any:
-            exact["counts"] = graph.task_sizes() + 1.0
-            return allocate(self, graph, *rest)
+        def with_leak(data: ap.Interactions) -> Any:
+            def leaking(feedback: Any, counts: Any, *rest: Any) -> Any:
+                return forecasts(feedback, data.graph.task_sizes() + 1.0, *rest)
 
-        def leaking(feedback: Any, counts: Any, *rest: Any) -> Any:
-            return forecasts(feedback, exact["counts"], *rest)
+            monkeypatch.setattr(factorization, "forecasts", leaking)
+            return fit(data)
 
-        monkeypatch.setattr(ap.Allocation, "allocate", spying)
-        monkeypatch.setattr(factorization, "forecasts", leaking)
-        chosen = {"factors": "auto", "sweeps": "auto", "feedback": feedback}
-        assert self.caught(worst_users()["ordinary"], **chosen)
+        assert notices(with_leak, *neighbours(worst_users()["ordinary"]))
 
     def test_shown_forecasts_from_exact_counts(self) -> None:
         # What is chosen may be the same; what is shown of the choice is not.
@@ -327,7 +358,7 @@ def repeated_noise() -> bool:
     """
     tape = Tape()
     with recording(tape):
-        model = training(noise_seed=None, intercept_share=0.3)(neighbours(EXTREMES)[0])
+        model = training(noise_seed=None, **INTERCEPTS)(neighbours(EXTREMES)[0])
     drawn = [
         np.ravel(tape.released[record.name][0, 0] - tape.raw[record.name][0, 0])
         / record.noise_scale
@@ -357,5 +388,5 @@ def test_noise_used_again_is_caught(monkeypatch: pytest.MonkeyPatch, other: str)
 
 def test_nothing_of_a_change_is_lost() -> None:
     # What the other tests rest on: a training moves all of its releases where one user comes.
-    changes: list[Change] = check(training(intercept_share=0.3), *neighbours(EXTREMES))
+    changes: list[Change] = check(training(**INTERCEPTS), *neighbours(EXTREMES))
     assert [change.name for change in changes if change.change == 0] == []

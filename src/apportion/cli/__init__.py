@@ -98,7 +98,7 @@ def _interrupt(number: int, frame: object) -> NoReturn:
 
 
 def _say_notes(error: BaseException) -> None:
-    """What was spent, and how to go on."""
+    """What was spent, and how to resume."""
     for note in getattr(error, "__notes__", ()):
         _say(escape(note))
 

@@ -55,7 +55,7 @@ def fetch(
 ) -> None:
     """Fetch the original archive of a data set, and check it.
 
-    Shows the licence notice first. A fetch that was interrupted goes on where it stopped.
+    Shows the license notice first. A fetch that was interrupted resumes where it stopped.
 
     [bold]Examples[/bold]
 

@@ -193,7 +193,7 @@ def fit(
 
         def show(done: int, total: int) -> None:
             if done == before > 0:
-                console.print(f"going on after sweep {done} of {total}")
+                console.print(f"resuming after sweep {done} of {total}")
             progress.update(task, completed=done, total=total)
 
         model.fit(

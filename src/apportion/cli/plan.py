@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 def plan(
     data: Data,
     out: Annotated[
-        Path, typer.Option(help="File for what was released, to go on from: fit --plan FILE.")
+        Path, typer.Option(help="File for what was released; fit --plan FILE resumes it.")
     ],
     data_set: DataSetName = None,
     user: UserColumn = None,
@@ -81,7 +81,7 @@ def plan(
 
     Releases what a training releases first in any case, noisy counts above all, and predicts from these
     numbers alone, in closed form, how well each setting will do; fit would take the first. This costs
-    its part of the budget. [bold]fit --plan[/bold] goes on from it and spends the rest, every time it is run.
+    its part of the budget. [bold]fit --plan[/bold] resumes it and spends the rest, every time it is run.
     With [bold]--budget[/bold], here and there, this part is paid here and the rest there.
 
     For ratings the forecast is the RMSE; for events it is the share of what could be learned about tastes
