@@ -66,7 +66,7 @@ def fit(
     checkpoint: Annotated[
         Path | None,
         typer.Option(
-            help="Folder from which a run that was interrupted goes on: the same command again. It holds "
+            help="Folder from which a run that was interrupted is resumed: the same command again. It holds "
             "a secret key, and is removed at the end."
         ),
     ] = None,
@@ -188,7 +188,7 @@ def fit(
 
         def show(done: int, total: int) -> None:
             if done == before > 0:
-                console.print(f"going on after sweep {done} of {total}")
+                console.print(f"resuming after sweep {done} of {total}")
             progress.update(task, completed=done, total=total)
 
         model.fit(

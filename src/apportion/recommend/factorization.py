@@ -149,13 +149,17 @@ class MatrixFactorization(Parameters, Recommender):
             paid = budget.holds(preparation.paid, preparation.ledger)
             cost = whole_cost(self._target, preparation.ledger) if paid else None
         what = type(self).__name__
+        before = tuple(preparation.ledger) if preparation is not None and paid else ()
         with (
-            open_checkpoint(checkpoint, self, _seen(data), preparation=prepared) as saved,
-            open_curator(self._target, self.noise_seed, saved, budget, what, cost) as curator,
+            open_checkpoint(checkpoint, self, _seen(data), budget, preparation=prepared) as saved,
+            open_curator(
+                self._target, self.noise_seed, saved, budget, what, cost, before
+            ) as curator,
         ):
             if saved is not None and saved.finished:
                 vars(self).pop("forecasts_", None)
-                self.released_ = from_bytes(saved.folder, saved.values)
+                folder = saved.folder
+                self.released_ = saved.read(lambda content: from_bytes(folder, content))
             else:
                 self._train(data, on_sweep, preparation, paid, curator, saved)
                 if saved is not None:
@@ -216,7 +220,7 @@ class MatrixFactorization(Parameters, Recommender):
         del weights  # the largest array beside the data
         items, done = self._first_items(data.items, choice.factors), 0
         if saved is not None and saved.done:
-            items, done = array_from_bytes(saved.values), saved.done
+            items, done = saved.read(array_from_bytes), saved.done
             saved.restore(curator.ledger)
             if on_sweep is not None:
                 on_sweep(done, settings.sweeps)

@@ -64,22 +64,28 @@ class Estimator:
 
 
 def open_checkpoint(
-    folder: str | Path | None, model: Estimator, private: Any, **public: Any
+    folder: str | Path | None,
+    model: Estimator,
+    private: Any,
+    budget: Budget | None = None,
+    **public: Any,
 ) -> AbstractContextManager[Checkpoint | None]:
     """The checkpoint in a folder, if one is asked for, of training this model on this private data.
 
-    What is public besides the model's parameters comes by name.
+    It remembers the ``budget`` that pays. What is public besides the model's parameters comes by name.
     """
     if folder is None:
         return nullcontext()
     parameters = model.get_params()
     if parameters["noise_seed"] is not None:
         raise ParameterError("checkpoint keeps a secret key, so it does not go with noise_seed")
+    _check_budget(budget)
     saved = Checkpoint(
         folder,
         public={"kind of model": type(model).__name__, **parameters, **public},
         setting={"version of apportion": __version__, **arithmetic()},
         private=private,
+        budget=None if budget is None else budget.id,
     )
     if saved.finished:
         warn(
@@ -98,15 +104,17 @@ def open_curator(
     budget: Budget | None = None,
     what: str = "training",
     cost: Sequence[Record] | None = None,
+    paid: Sequence[Record] = (),
 ) -> Iterator[Curator]:
     """With the noise of a checkpoint, of a fixed seed, or new; paid from a budget, if one is given.
 
     The budget reserves ``cost``, by default the whole target, before anything can be released, and gets
-    back what was not used; unless the training may still be gone on with. An error is told what was spent.
+    back what was not used; unless the training may still be resumed. ``paid`` is what it has paid for
+    already, as part of another training. An error is told what was spent.
     """
     reservation = None
     if budget is not None:
-        reservation = _reserve(budget, target, noise_seed, checkpoint, what, cost)
+        reservation = _reserve(budget, target, noise_seed, checkpoint, what, cost, paid)
     if checkpoint is not None and not checkpoint.finished:
         curator = Curator(target, checkpoint.noise(), reservation, checkpoint.witness)
     else:
@@ -118,6 +126,8 @@ def open_curator(
     except BaseException as error:
         if checkpoint is None:
             curator.settle()
+        elif reservation is not None:
+            reservation.leave()
         if curator.noise.secret and math.isfinite(target.epsilon):
             # For samples of users, epsilon takes long to compute: it is at most the target's.
             sampled = any(record.sampling_rate < 1 for record in curator.ledger)
@@ -128,7 +138,7 @@ def open_curator(
             )
         if checkpoint is not None and not isinstance(error, Exception):  # interrupted
             error.add_note(
-                f"the same again, with the checkpoint {checkpoint.folder}, goes on from where it was "
+                f"the same again, with the checkpoint {checkpoint.folder}, resumes from where it was "
                 "and spends nothing twice"
             )
         raise
@@ -141,9 +151,9 @@ def _reserve(
     checkpoint: Checkpoint | None,
     what: str,
     cost: Sequence[Record] | None,
+    paid: Sequence[Record],
 ) -> Reservation | None:
-    if not isinstance(budget, Budget):
-        raise ParameterError(f"budget must be a Budget, got a {type(budget).__name__}")
+    _check_budget(budget)
     if noise_seed is not None:
         raise ParameterError(
             "a training with a noise_seed is NOT PRIVATE, so no budget pays for it: "
@@ -151,16 +161,24 @@ def _reserve(
         )
     if checkpoint is None:
         return budget.reserve(what, target, cost)
-    if checkpoint.finished:
-        if not budget.knows(checkpoint.training):
+    token = checkpoint.training
+    if not budget.knows(token):
+        if checkpoint.released:
             raise ParameterError(
-                f"the training in {checkpoint.folder} is finished, and was not paid from this budget: "
-                "leave out budget, or count it there (apportion budget reserve)"
+                f"{budget.path} does not know the training in {checkpoint.folder}, which it has paid: is it "
+                "an old copy? If there is no other, count the training by hand (apportion budget reserve)"
             )
+        return budget.reserve(what, target, cost, token)
+    if checkpoint.finished:
         # It may have been killed before it gave back the rest.
-        Reservation(budget, checkpoint.training, ()).settle()
+        budget.settle(token, [one for one in checkpoint.records if one not in paid])
         return None
-    return budget.reserve(what, target, cost, token=checkpoint.training)
+    return budget.resume(token)
+
+
+def _check_budget(budget: object) -> None:
+    if budget is not None and not isinstance(budget, Budget):
+        raise ParameterError(f"budget must be a Budget, got a {type(budget).__name__}")
 
 
 def array_to_bytes(array: NDArray[Any]) -> bytes:
@@ -229,12 +247,12 @@ class MultiTaskLinear(Estimator):
         target, what = self._target(data), type(self).__name__
         cost = None if budget is None else self._cost(target)
         with (
-            open_checkpoint(checkpoint, self, _seen(data)) as saved,
+            open_checkpoint(checkpoint, self, _seen(data), budget) as saved,
             open_curator(target, self.noise_seed, saved, budget, what, cost) as curator,
         ):
             if saved is not None and saved.finished:
                 saved.restore(curator.ledger)
-                self.coef_ = array_from_bytes(saved.values)
+                self.coef_ = saved.read(array_from_bytes)
             else:
                 self.coef_ = self._train(data, curator)
                 if saved is not None:
