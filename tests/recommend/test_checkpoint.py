@@ -192,6 +192,35 @@ def test_another_version_is_refused(
         model().fit(data, checkpoint=tmp_path / "c")
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("OPENBLAS_CORETYPE", "Prescott", "another BLAS"),
+        ("NUMBA_CPU_NAME", "generic", "another compiler settings"),
+        ("NUMBA_ENABLE_AVX", "0", "another compiler settings"),
+        ("NPY_DISABLE_CPU_FEATURES", "AVX2", "another compiler settings"),
+    ],
+)
+def test_other_instructions_of_the_same_processor_are_refused(
+    tmp_path: Path, data: ap.Interactions, name: str, value: str, message: str
+) -> None:
+    """They round otherwise: told before anything is computed, not by the first sum that differs."""
+    crash(tmp_path / "c", data, sweep=1)
+    script = (
+        "import sys; import apportion as ap; from tests.recommend import test_checkpoint as test\n"
+        "try: test.model().fit(test.killed.data(), checkpoint=sys.argv[1])\n"
+        "except ap.CheckpointError as error: print(error)"
+    )
+    root = Path(__file__).parents[2]
+    path = os.pathsep.join(str(place) for place in (Path(ap.__file__).parents[1], root))
+    told = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "c")],
+        env={**os.environ, "PYTHONPATH": path, name: value},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert message in told.stdout, told.stdout
+
+
 def test_a_finished_training_gives_its_model_again(tmp_path: Path, data: ap.Interactions) -> None:
     first = model(factors="auto").fit(data, checkpoint=tmp_path / "c")
     with pytest.warns(UserWarning, match="is finished") as warned:

@@ -302,6 +302,23 @@ class Reservation:
         found = [record.mu for record in self.cost if kind(record) == wanted]
         return max(found, default=0.0) / (1 + ROUNDING)
 
+    def tie(self, key: str) -> None:
+        """Tie the training to a noise key, by its digest; refuse another one than before.
+
+        The same release under another key would be a second noisy view.
+        """
+        with self.budget._file.transaction() as connection:
+            read_open(connection, self.token)
+            connection.execute(
+                "UPDATE trainings SET key = ? WHERE token = ? AND key IS NULL", (key, self.token)
+            )
+            query = "SELECT key FROM trainings WHERE token = ?"
+            if connection.execute(query, (self.token,)).fetchone() != (key,):
+                raise BudgetExceededError(
+                    "this training was begun under another noise key: its releases would be seen a "
+                    "second time, with other noise. Resume it from its checkpoint, or reserve anew"
+                )
+
     def commit(self, records: Sequence[Record]) -> None:
         """Write the records of one release to the budget, durably, all or none.
 

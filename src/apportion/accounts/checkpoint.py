@@ -241,7 +241,7 @@ class Checkpoint:
             raise CheckpointError(
                 f"release {record.name!r} was computed otherwise before the training in {self.folder} "
                 "was interrupted: no noise was drawn, since the same noise would give the difference "
-                "away. Resume it on the same machine, with as many threads"
+                "away. Resume it on the machine where it was begun"
             )
 
     def save(self, done: int, values: bytes, ledger: Ledger) -> None:
@@ -265,16 +265,7 @@ class Checkpoint:
         """What a function makes of the values; whatever is wrong with them is an error of ours."""
         try:
             return function(self.values)
-        except (
-            ValueError,
-            TypeError,
-            KeyError,
-            IndexError,
-            AttributeError,
-            OverflowError,
-        ) as error:
-            raise CheckpointError(f"{self.folder / _STATE} is damaged. {_SPENT}") from error
-        except (EOFError, OSError, MemoryError, SyntaxError, ApportionError) as error:
+        except Exception as error:
             raise CheckpointError(f"{self.folder / _STATE} is damaged. {_SPENT}") from error
 
     def finish(self, values: bytes, ledger: Ledger) -> None:

@@ -27,7 +27,7 @@ _TABLES = (
     " began TEXT NOT NULL)",
     "CREATE TABLE trainings (number INTEGER PRIMARY KEY, token TEXT NOT NULL UNIQUE,"
     " what TEXT NOT NULL, epsilon REAL NOT NULL, delta REAL NOT NULL, began TEXT NOT NULL,"
-    " ended TEXT, machine TEXT NOT NULL, cost TEXT NOT NULL)",
+    " ended TEXT, machine TEXT NOT NULL, cost TEXT NOT NULL, key TEXT)",
     "CREATE TABLE releases (training TEXT NOT NULL REFERENCES trainings (token),"
     " name TEXT NOT NULL, at TEXT NOT NULL, record TEXT NOT NULL, PRIMARY KEY (training, name))",
 )

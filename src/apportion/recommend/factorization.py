@@ -220,7 +220,8 @@ class MatrixFactorization(Parameters, Recommender):
         del weights  # the largest array beside the data
         items, done = self._first_items(data.items, choice.factors), 0
         if saved is not None and saved.done:
-            items, done = saved.read(array_from_bytes), saved.done
+            shape, done = items.shape, saved.done
+            items = saved.read(lambda content: array_from_bytes(content, shape))
             saved.restore(curator.ledger)
             if on_sweep is not None:
                 on_sweep(done, settings.sweeps)

@@ -188,9 +188,12 @@ def array_to_bytes(array: NDArray[Any]) -> bytes:
     return buffer.getvalue()
 
 
-def array_from_bytes(content: bytes) -> NDArray[Any]:
+def array_from_bytes(content: bytes, shape: tuple[int, ...]) -> NDArray[np.float64]:
     """The inverse of ``array_to_bytes``: also the order in memory is the same."""
-    return np.asarray(np.load(io.BytesIO(content), allow_pickle=False))
+    array = np.asarray(np.lib.format.read_array(io.BytesIO(content), allow_pickle=False))
+    if array.shape != shape or array.dtype != np.float64:
+        raise DataError(f"an array of shape {array.shape}, not {shape}")
+    return array
 
 
 def make_report(
@@ -252,7 +255,8 @@ class MultiTaskLinear(Estimator):
         ):
             if saved is not None and saved.finished:
                 saved.restore(curator.ledger)
-                self.coef_ = saved.read(array_from_bytes)
+                shape = (data.tasks, data.dimension)
+                self.coef_ = saved.read(lambda content: array_from_bytes(content, shape))
             else:
                 self.coef_ = self._train(data, curator)
                 if saved is not None:
