@@ -24,7 +24,7 @@ from apportion.errors import ApportionError, BudgetExceededError
 from apportion.privacy import Curator, PrivacyTarget, UserBound
 
 TARGET = PrivacyTarget(1.0, 1e-5)
-KERNEL = ("budget.py", "ledger.py", "release.py")
+KERNEL = ("budget.py", "database.py", "running.py", "rows.py", "ledger.py", "release.py")
 RELEASES = 3
 
 

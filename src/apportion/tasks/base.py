@@ -115,11 +115,16 @@ def open_curator(
     reservation = None
     if budget is not None:
         reservation = _reserve(budget, target, noise_seed, checkpoint, what, cost, paid)
-    if checkpoint is not None and not checkpoint.finished:
-        curator = Curator(target, checkpoint.noise(), reservation, checkpoint.witness)
-    else:
-        noise = None if noise_seed is None else NoiseSource.from_seed(noise_seed)
-        curator = Curator(target, noise, reservation)
+    try:
+        if checkpoint is not None and not checkpoint.finished:
+            curator = Curator(target, checkpoint.noise(), reservation, checkpoint.witness)
+        else:
+            noise = None if noise_seed is None else NoiseSource.from_seed(noise_seed)
+            curator = Curator(target, noise, reservation)
+    except BaseException:
+        if reservation is not None:
+            reservation.leave()  # nothing was released: it may be closed, or resumed
+        raise
     try:
         yield curator
         curator.settle()
