@@ -43,7 +43,7 @@ from apportion.accounts.rows import (
     read_trainings,
     to_json,
 )
-from apportion.accounts.running import Running, State, lock_path, machine, state_of
+from apportion.accounts.running import Running, State, is_lost, lock_path, machine, state_of
 from apportion.checks import number
 from apportion.errors import BudgetExceededError, BudgetFileError, ParameterError
 from apportion.privacy.ledger import PrivacyTarget, Record, total_epsilon
@@ -221,7 +221,7 @@ class Budget:
         lost = [
             one
             for one in self.history()
-            if one.ended is None and not lock_path(self.path, one.token).exists()
+            if one.ended is None and is_lost(lock_path(self.path, one.token))
         ]
         if self._file.behind:
             return "read from a copy that was made while a training wrote: it may count less"

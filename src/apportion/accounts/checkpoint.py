@@ -35,7 +35,6 @@ replaced as a whole; ``lock``, held by the one process that works here.
 import hashlib
 import json
 import os
-import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -50,24 +49,16 @@ from apportion.accounts.durable import (
     write_all,
 )
 from apportion.accounts.fingerprint import fingerprint
+from apportion.accounts.state import FORMAT, SPENT, STATE, digest, read_state
 from apportion.errors import ApportionError, CheckpointError
-from apportion.privacy.json_text import parse_json
 from apportion.privacy.ledger import Ledger, Record
 from apportion.privacy.noise import NoiseSource
 
 Result = TypeVar("Result")
 
-# Changes also whenever a key gives other noise: a training that went on would show its sums twice.
-FORMAT = 3
-_LOCK, _KEY, _STATE, _RELEASES = "lock", "key", "state", "releases"
-_PARTS = {
-    "format", "training", "budget", "finished", "done", "given", "ledger", "values", "mac"
-}  # fmt: skip
+_LOCK, _KEY, _STATE, _RELEASES = "lock", "key", STATE, "releases"
 _NEW = ".new"  # of a file that is being written
 _FILES = {_LOCK, _KEY, _STATE, _RELEASES, _KEY + _NEW, _STATE + _NEW}
-_SPENT = (
-    "What it has released stays spent: count its whole budget. For a new training remove the folder"
-)
 
 
 class Checkpoint:
@@ -149,7 +140,7 @@ class Checkpoint:
         # Noise is drawn once there is a witness, and a witness is written once there is a state.
         releases = self.folder / _RELEASES
         if os.path.lexists(releases) and read_own(releases):
-            raise CheckpointError(f"{self.folder / _STATE} is missing. {_SPENT}")
+            raise CheckpointError(f"{self.folder / _STATE} is missing. {SPENT}")
         for name in (_KEY, _KEY + _NEW):
             _destroy(self.folder / name)
         self._key = secrets.token_bytes(32)
@@ -160,13 +151,13 @@ class Checkpoint:
         self._write_state()
 
     def _resume(self, given: dict[str, Any], private: Any) -> None:
-        header, self.values = _read_state(self.folder)
+        header, self.values = read_state(self.folder)
         self.finished = header["finished"]
         if not self.finished:
             self._key = self._read_key()
-        if header["mac"] != self._mac(header):
+        if header["mac"] != digest(header, b"" if self.finished else self._key):
             raise CheckpointError(
-                f"{self.folder / _STATE} is damaged, or {_KEY} is another one. {_SPENT}"
+                f"{self.folder / _STATE} is damaged, or {_KEY} is another one. {SPENT}"
             )
         self._given, self.training = header["given"], header["training"]
         self.done, self._records = header["done"], header["ledger"]
@@ -259,14 +250,14 @@ class Checkpoint:
         except ApportionError as error:
             if not self.finished:  # what a budget refuses
                 raise
-            raise CheckpointError(f"{self.folder / _STATE} is damaged. {_SPENT}") from error
+            raise CheckpointError(f"{self.folder / _STATE} is damaged. {SPENT}") from error
 
     def read(self, function: Callable[[bytes], Result]) -> Result:
         """What a function makes of the values; whatever is wrong with them is an error of ours."""
         try:
             return function(self.values)
         except Exception as error:
-            raise CheckpointError(f"{self.folder / _STATE} is damaged. {_SPENT}") from error
+            raise CheckpointError(f"{self.folder / _STATE} is damaged. {SPENT}") from error
 
     def finish(self, values: bytes, ledger: Ledger) -> None:
         """Keep the result, and destroy the key."""
@@ -301,16 +292,9 @@ class Checkpoint:
             "ledger": [record.to_dict() for record in self._records],
             "values": hashlib.blake2b(self.values).hexdigest(),
         }
-        header["mac"] = self._mac(header)
+        header["mac"] = digest(header, b"" if self.finished else self._key)
         with _typed(self.folder):
             _write(self.folder / _STATE, json.dumps(header).encode() + b"\n" + self.values)
-
-    def _mac(self, header: Mapping[str, Any]) -> str:
-        """Of everything else in a header; under the key while there is one."""
-        plain = {**header, "ledger": [_plain(record) for record in header["ledger"]]}
-        plain.pop("mac", None)
-        content = json.dumps(plain, sort_keys=True).encode()
-        return hashlib.blake2b(content, key=b"" if self.finished else self._key).hexdigest()
 
     def _read_key(self) -> bytes:
         path = self.folder / _KEY
@@ -319,15 +303,15 @@ class Checkpoint:
         except FileNotFoundError:
             raise CheckpointError(
                 f"{path} is missing, so the training cannot be resumed: another key would show a second "
-                f"noisy view of what was released. {_SPENT}"
+                f"noisy view of what was released. {SPENT}"
             ) from None
         except NotOursError as error:
             raise CheckpointError(
                 f"{path} {error} (it must be a plain file of mode 600): whoever has read it can remove the "
-                f"noise. {_SPENT}"
+                f"noise. {SPENT}"
             ) from None
         if len(key) != 32:
-            raise CheckpointError(f"{path} is damaged. {_SPENT}")
+            raise CheckpointError(f"{path} is damaged. {SPENT}")
         return key
 
     def _read_witnesses(self) -> dict[str, str]:
@@ -336,7 +320,7 @@ class Checkpoint:
             content = read_own(path)
         except FileNotFoundError:
             raise CheckpointError(
-                f"{path} is missing: without it nobody can tell which sums had noise. {_SPENT}"
+                f"{path} is missing: without it nobody can tell which sums had noise. {SPENT}"
             ) from None
         # A line is whole before its noise is drawn: what is torn at the end has had none.
         whole = content.rfind(b"\n") + 1
@@ -346,82 +330,17 @@ class Checkpoint:
         for line in content[:whole].decode("ascii", "replace").splitlines():
             digest, _, place = line.partition(" ")
             if len(digest) != 64 or not place:
-                raise CheckpointError(f"{path} is damaged. {_SPENT}")
+                raise CheckpointError(f"{path} is damaged. {SPENT}")
             found[place] = digest
         if self.done > 0 and not found:
-            raise CheckpointError(f"{path} is damaged: it is empty. {_SPENT}")
+            raise CheckpointError(f"{path} is damaged: it is empty. {SPENT}")
         return found
-
-
-def _read_state(folder: Path) -> tuple[dict[str, Any], bytes]:
-    """The header of a state, each part of the kind that it must be, and its values."""
-    path = folder / _STATE
-    line, _, values = read_own(path).partition(b"\n")
-    try:
-        header = parse_json(line)
-        _check_format(path, header)
-        header["ledger"] = tuple(Record.from_dict(record) for record in header["ledger"])
-        _check(header, values)
-    except CheckpointError:
-        raise
-    except (
-        ApportionError,
-        ValueError,
-        TypeError,
-        KeyError,
-        AttributeError,
-        OverflowError,
-    ) as error:
-        raise CheckpointError(f"{path} is damaged. {_SPENT}") from error
-    return header, values
-
-
-def _check_format(path: Path, header: Any) -> None:
-    found = header["format"]
-    if type(found) is int and found != FORMAT:
-        raise CheckpointError(
-            f"{path} is of format {found}, not {FORMAT}: resume with the version of apportion that "
-            "wrote it"
-        )
-
-
-def _check(header: Any, values: bytes) -> None:
-    """Whatever is not as it was written is a ValueError."""
-    given = header["given"]
-    names = {"public", "setting"} | (set() if header["finished"] else {"private"})
-    whole = (
-        set(header) == _PARTS
-        and header["format"] == FORMAT
-        and _is_token(header["training"])
-        and (header["budget"] is None or _is_token(header["budget"]))
-        and type(header["finished"]) is bool
-        and type(header["done"]) is int
-        and header["done"] >= 0
-        and set(given) == names
-        and all(_is_texts(given[name]) for name in ("public", "setting"))
-        and type(given.get("private", "")) is str
-        and header["values"] == hashlib.blake2b(values).hexdigest()
-    )
-    if not whole:
-        raise ValueError("not a state")
-
-
-def _is_token(value: object) -> bool:
-    return isinstance(value, str) and re.fullmatch("[0-9a-f]{32}", value) is not None
-
-
-def _is_texts(value: object) -> bool:
-    return isinstance(value, dict) and all(type(text) is str for text in value.values())
-
-
-def _plain(record: Record | dict[str, Any]) -> dict[str, Any]:
-    return record.to_dict() if isinstance(record, Record) else record
 
 
 def steps_done(folder: str | Path) -> int:
     """How many steps of the training in a folder are done, if there is one; of a damaged one, 0."""
     try:
-        return int(_read_state(Path(folder))[0]["done"])
+        return int(read_state(Path(folder))[0]["done"])
     except (OSError, NotOursError, CheckpointError):
         return 0
 

@@ -65,6 +65,11 @@ def lock_path(budget: Path, token: str) -> Path:
     return budget.with_name(f"{budget.name}-{token}.lock")
 
 
+def is_lost(path: Path) -> bool:
+    """Whether a training that has not ended has no lock file here, as beside a copy of its budget."""
+    return _LOCKS and not path.exists()
+
+
 def state_of(path: Path, on_machine: str) -> State:
     """Whether a training that has not ended runs, by its lock."""
     if not _LOCKS or on_machine != machine():
