@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import apportion as ap
-from apportion.accounts import checkpoint
+from apportion.accounts import state
 from apportion.privacy import Curator, PrivacyTarget
 from apportion.privacy.discrete import Scales, Source, Words
 from apportion.privacy.noise import TILE, NoiseSource
@@ -74,7 +74,7 @@ def test_same_key_same_bytes_other_key_other_bytes() -> None:
 def test_the_bytes_of_a_key_never_change() -> None:
     # A training that is resumed by a later version must show the same noise, and no second view: where
     # these numbers change, so must the format of checkpoints.
-    assert checkpoint.FORMAT == 2
+    assert state.FORMAT == 3
     assert WHOLE[:2].tolist() == [
         [-977824567212470, -509697475992316],
         [733678951004895, -1524559101303627],

@@ -2,6 +2,7 @@
 
 import signal
 import sys
+from contextlib import suppress
 from typing import Annotated, NoReturn
 
 import typer
@@ -72,12 +73,20 @@ def _options(
 
 
 _settings = {"debug": False}
+_ENDINGS = ("SIGTERM", "SIGHUP")
 
 
 def main() -> None:
-    """Run the command line. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    """Run the command line.
+
+    Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted (143, 129 if told to end or hung up).
+    """
     _settings["debug"] = False
     signal.signal(signal.SIGINT, _interrupt)
+    for name in _ENDINGS:
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
+            signal.signal(number, _interrupt)
     try:
         app(prog_name="apportion")
     except (ApportionError, OSError) as error:
@@ -92,9 +101,12 @@ def main() -> None:
 
 
 def _interrupt(number: int, frame: object) -> NoReturn:
-    del number, frame
+    del frame
+    for name in _ENDINGS:  # what is being settled now should not be interrupted again
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
     _say("interrupted; no file is left half-written under its name")
-    sys.exit(130)
+    sys.exit(128 + number)
 
 
 def _say_notes(error: BaseException) -> None:
@@ -104,7 +116,8 @@ def _say_notes(error: BaseException) -> None:
 
 
 def _say(message: str) -> None:
-    Console(stderr=True).print(message, highlight=False, soft_wrap=True)
+    with suppress(OSError):  # a terminal that was closed
+        Console(stderr=True).print(message, highlight=False, soft_wrap=True)
 
 
 def _describe(error: Exception) -> str:

@@ -69,8 +69,8 @@ def fit(
     checkpoint: Annotated[
         Path | None,
         typer.Option(
-            help="Folder from which the same command resumes a run that was interrupted. It holds a "
-            "secret key, and is removed at the end."
+            help="Folder from which a run that was interrupted is resumed: the same command again. It holds "
+            "a secret key, and is removed at the end."
         ),
     ] = None,
     data_set: DataSetName = None,

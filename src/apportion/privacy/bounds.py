@@ -129,9 +129,9 @@ def _within(rows: NDArray[np.float64], limit: float, stretch: bool) -> NDArray[n
         squares = squares[:, : squares.shape[1] // 2] + squares[:, squares.shape[1] // 2 :]
     norm = np.sqrt(squares[:, 0])
     with np.errstate(over="ignore", divide="ignore"):
-        change = stretch | (norm > limit / safe[:, 0])
+        too_long = norm > limit / safe[:, 0]
         factor = limit / np.where(norm > 0.0, norm, 1.0)
-    return np.where(change[:, None], lanes[:, :d] * factor[:, None], rows)
+    return np.where((too_long | np.full(count, stretch))[:, None], lanes[:, :d] * factor[:, None], rows)
 
 
 def _clipped(rows: NDArray[np.float64], limit: float) -> NDArray[np.float64]:

@@ -174,15 +174,21 @@ class MatrixFactorization(Estimator, Recommender):
         """
         settings = self._settings(data)
         paid, cost = _paid_before(settings, preparation, budget)
+        before = tuple(preparation.ledger) if preparation is not None and paid else ()
         known = None if preparation is None else preparation.to_json()
         engine, what = find_engine(self.engine), type(self).__name__
         with (
-            open_checkpoint(checkpoint, self, engine, _seen(data), preparation=known) as saved,
-            open_curator(settings.target, self.noise_seed, saved, budget, what, cost) as curator,
+            open_checkpoint(
+                checkpoint, self, engine, _seen(data), budget, preparation=known
+            ) as saved,
+            open_curator(
+                settings.target, self.noise_seed, saved, budget, what, cost, before
+            ) as curator,
         ):
             vars(self).pop("forecasts_", None)  # of an earlier training
             if saved is not None and saved.finished:
-                self.released_ = from_bytes(saved.folder, saved.values)
+                folder = saved.folder
+                self.released_ = saved.read(lambda content: from_bytes(folder, content))
                 return self
             session = engine.load(data.rows())
             train = self._train_privately if settings.private else self._train_exactly
@@ -250,7 +256,8 @@ class MatrixFactorization(Estimator, Recommender):
         """All sweeps, or those that a checkpoint lacks; the items, [items, factors]."""
         items, done = first_items(settings, session.tasks, choice.factors, self.seed), 0
         if saved is not None and saved.done:
-            items, done = array_from_bytes(saved.values), saved.done
+            shape, done = items.shape, saved.done
+            items = saved.read(lambda content: array_from_bytes(content, shape))
             saved.restore(curator.ledger)
             if on_sweep is not None:
                 on_sweep(done, choice.sweeps)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from apportion.accounts.durable import sync
 from apportion.data.files import check_folder
 from apportion.errors import DataError
 from apportion.recommend.contents import FILES, SETTINGS, is_ours, pack, parse_settings, unpack
@@ -36,7 +37,7 @@ def save(model: Recommender, folder: str | Path, titles: Any = None) -> None:
             with (new / name).open("wb") as file:
                 file.write(content)
                 file.flush()
-                os.fsync(file.fileno())  # some disks find out here that they are full
+                sync(file.fileno())  # some disks find out here that they are full
 
 
 def load(folder: str | Path) -> Recommender:
