@@ -150,8 +150,13 @@ def _same_users(
     from apportion.data import Interactions
     from apportion.data.ids import match_ids
 
-    users = ids_like(pl.Series("user", test.user_ids), histories.user_ids, path).to_numpy()
-    parts = ((histories, histories.user_ids), (test, users))
+    of_histories, users = histories.user_ids, test.user_ids
+    if (of_histories.dtype.kind == "O") != (users.dtype.kind == "O"):
+        # A file's users are numbers or text by all of its rows; both are written alike.
+        of_histories, users = (
+            pl.Series(ids).cast(pl.String).to_numpy() for ids in (of_histories, users)
+        )
+    parts = ((histories, of_histories), (test, users))
     both = Interactions(
         np.concatenate([ids[data.user_of_row] for data, ids in parts]),
         np.concatenate([data.item_ids[data.by_user.other] for data, _ in parts]),

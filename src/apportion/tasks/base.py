@@ -233,6 +233,7 @@ class MultiTaskLinear(Estimator):
         """
         self._check_parameters()
         target, what = self._target(data), type(self).__name__
+        data = data.ordered()  # so that nothing depends on the order of rows
         cost = None if budget is None else self._cost(target)
         with (
             open_checkpoint(checkpoint, self, _seen(data)) as saved,
