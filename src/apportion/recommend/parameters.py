@@ -13,6 +13,7 @@ from apportion.privacy.errors import DataError, ParameterError
 from apportion.recommend.catalogue import ItemCatalogue, find_catalogue
 from apportion.recommend.item_step import ItemSettings
 from apportion.recommend.planner import Choice
+from apportion.recommend.recommender import MOST_FACTORS
 from apportion.tasks.base import Estimator
 
 # Up to these, what is released and what follows from it is within the range of numbers.
@@ -200,7 +201,8 @@ class Parameters(Estimator):
         whole("steps", self.steps, at_least=1)
         for name in ("factors", "sweeps"):
             if not _is_auto(getattr(self, name)):
-                whole(name, getattr(self, name), at_least=1)
+                most = MOST_FACTORS if name == "factors" else None
+                whole(name, getattr(self, name), at_least=1, at_most=most)
         if not _is_auto(self.intercept_share):
             share = number("intercept_share", self.intercept_share, at_least=0, below=1)
             if 0 < share < LEAST_SHARE:

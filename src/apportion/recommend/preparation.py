@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.data import Interactions
+from apportion.data.memory import check_memory
 from apportion.data.ids import match_ids, read_ids
 from apportion.privacy import Curator, Ledger, UserBound, truncate
 from apportion.privacy.checks import number
@@ -117,6 +118,7 @@ class Preparation:
     def read(cls, path: Path) -> Self:
         """From a file; whatever is wrong with its contents is a ``DataError``."""
         try:
+            check_memory(f"what {path} holds", 16 * path.stat().st_size)
             text = path.read_text("utf-8")
         except UnicodeDecodeError:
             raise DataError(f"{path} is not a plan: it is not text") from None
