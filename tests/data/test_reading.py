@@ -1,4 +1,4 @@
-"""Files and arrays as they come: a path is a path, an id is one id however it is written, no row decides for others."""
+"""A path is a path, an id is one id however it is written, and no row decides for others."""
 
 import os
 from pathlib import Path
@@ -261,6 +261,6 @@ def test_floats_as_ids_end_where_they_would_merge(kind: Any, bits: int) -> None:
     last = 2**bits - 1
     assert number_ids(read_column("user", np.array([last, 1], kind)))[0].tolist() == [1, last]
     for values in (np.array([2**bits, 1], kind), pl.Series(np.array([2**bits, 1], np.float32))):
-        if len(values) and bits <= 24 or values.dtype == kind:
+        if (len(values) and bits <= 24) or values.dtype == kind:
             with pytest.raises(ap.DataError, match=rf"not a whole number below 2\^{bits}"):
                 read_column("user", np.asarray(values, dtype=kind))

@@ -252,9 +252,7 @@ def test_a_split_does_not_depend_on_other_users_tasks_without_a_catalogue() -> N
 @pytest.mark.parametrize("clip", ["user", "row"])
 @pytest.mark.parametrize("kind", ["descent", "ridge"])
 @pytest.mark.parametrize("epsilon", [5.0, math.inf])  # without privacy every bit of a row is summed
-def test_a_model_does_not_depend_on_the_order_of_rows(
-    kind: str, clip: str, epsilon: float
-) -> None:
+def test_a_model_does_not_depend_on_the_order_of_rows(kind: str, clip: str, epsilon: float) -> None:
     order = np.random.default_rng(1).permutation(900)
     models = []
     for data in (examples(), examples(order)):

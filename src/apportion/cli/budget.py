@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from apportion.cli.reading import Json
-from apportion.privacy.errors import ParameterError
+from apportion.cli.terminal import Terminal, print_json
+from apportion.privacy.errors import ParameterError, printable
 
 if TYPE_CHECKING:
     from apportion.privacy.budget import Budget, Training
@@ -105,7 +105,7 @@ def history(budget: File, json: Json = False) -> None:
 
     trainings = Budget(budget).history()
     if json:
-        typer.echo(dumps({"trainings": [_values(training) for training in trainings]}, indent=2))
+        print_json(dumps({"trainings": [_values(training) for training in trainings]}, indent=2))
         return
     table = Table("began (UTC)", "ended", "what")
     for title in ("epsilon", "delta", "counted", "releases"):
@@ -113,9 +113,15 @@ def history(budget: File, json: Json = False) -> None:
     for one in trainings:
         ended = "[yellow]no: counted in full[/yellow]" if one.ended is None else _time(one.ended)
         numbers = (f"{one.target.epsilon:.4g}", f"{one.target.delta:g}", f"{one.epsilon:.4g}")
-        row = (_time(one.began), ended, escape(one.what), *numbers, str(len(one.releases)))
+        row = (
+            _time(one.began),
+            ended,
+            escape(printable(one.what)),
+            *numbers,
+            str(len(one.releases)),
+        )
         table.add_row(*row)
-    Console().print(table)
+    Terminal().print(table)
 
 
 def _show(budget: "Budget", json: bool) -> None:
@@ -129,7 +135,7 @@ def _show(budget: "Budget", json: bool) -> None:
         "not_ended": sum(training.ended is None for training in trainings),
     }
     if json:
-        typer.echo(dumps(values, indent=2))
+        print_json(dumps(values, indent=2))
         return
     lines = [
         f"cap      epsilon = {budget.cap.epsilon:g} at delta = {budget.cap.delta:g}",
@@ -137,7 +143,7 @@ def _show(budget: "Budget", json: bool) -> None:
         f"{values['not_ended']} have not ended",
         f"left     one more training of epsilon = {values['left']:.4g} at that delta",
     ]
-    Console().print("\n".join(lines), highlight=False)
+    Terminal().print("\n".join(lines), highlight=False)
 
 
 def _values(training: "Training") -> dict[str, Any]:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from apportion.cli.reading import (
@@ -19,8 +18,8 @@ from apportion.cli.reading import (
     RatingColumn,
     Source,
     UserColumn,
-    ids_like,
 )
+from apportion.cli.terminal import Terminal, print_json
 from apportion.privacy.errors import DataError
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ def evaluate(
     explicit = recommender.released.user_step.feedback == "explicit"
     _check_usage(explicit, test, {"hold-out": hold_out, "history": history, "k": k}, positives)
     source = Source(data, data_set, user, item, rating, implicit=not explicit, positives=positives)
-    console = Console(stderr=json)
+    console = Terminal(stderr=json)
     with console.status("measuring ..."):
         metrics: RatingMetrics | RankingMetrics
         if explicit and test is not None:
@@ -93,7 +92,7 @@ def evaluate(
             share = 0.8 if history is None else history
             metrics = _rank(recommender, source, hold_out, share, k or 20)
     if json:
-        typer.echo(json_.dumps({**_plain(asdict(metrics)), "note": NOTE}, allow_nan=False))
+        print_json(json_.dumps({**_plain(asdict(metrics)), "note": NOTE}, allow_nan=False))
         return
     console.print(_table(metrics))
     console.print(NOTE, highlight=False)

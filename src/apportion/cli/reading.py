@@ -215,11 +215,6 @@ def shown_id(item: Any) -> Any:
     return plain.decode("utf-8", "backslashreplace") if isinstance(plain, bytes) else plain
 
 
-def printable(value: Any) -> str:
-    """Text of a file for a terminal, which control characters might command."""
-    return "".join(letter if letter.isprintable() else "\ufffd" for letter in str(value))
-
-
 def read_id_list(path: Path) -> "pl.Series":
     """Ids from the column item of a CSV or Parquet file, or from a file of one id a line."""
     import polars as pl

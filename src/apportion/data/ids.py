@@ -17,16 +17,19 @@ import polars as pl
 from numba import njit
 from numpy.typing import NDArray
 
+from apportion.data.numeric import check_unmasked
 from apportion.engine.sorting import index_type
 from apportion.engine.threads import extremes, row_blocks, share_out, side_by_side
-from apportion.data.numeric import check_unmasked
 from apportion.privacy.errors import DataError
 
 Integers = NDArray[np.integer[Any]]
 # Integers, an object array of strings or bytes, or a column of any of these with nothing missing.
 Ids = NDArray[Any] | pl.Series
 # What Unicode calls white space, and polars strips; Python's own set is larger.
-_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+_SPACE = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000"
+    "\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+)
 # What polars and NumPy both have.
 _WHOLE = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64)
 

@@ -203,10 +203,8 @@ class TaskData:
         return f"TaskData({tasks}dimension={self.dimension})"
 
 
-def _sort_within(
-    pair: Integers, pairs: int, content: NDArray[np.uint64]
-) -> NDArray[np.int64]:
-    """The order by pair, then content, [rows]: sorted by one number made of both, if that tells them apart."""
+def _sort_within(pair: Integers, pairs: int, content: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """The order by pair, then content, [rows]: by one number made of both, if it tells them apart."""
     size = np.uint64(pairs.bit_length())
     key = pair.astype(np.uint64) << (np.uint64(64) - size) | content >> size
     order = np.argsort(key)

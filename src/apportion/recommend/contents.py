@@ -292,7 +292,9 @@ def _parse_tensors(path: Path, content: bytes) -> dict[str, NDArray[Any]]:
         if name.endswith(".sizes") and name.removesuffix(".sizes") not in tensors:
             raise DataError(f"{path} has a tensor {name!r} that belongs to none")
         if name == "items" and tensor.shape[1] > MOST_FACTORS:
-            raise DataError(f"{path} has {tensor.shape[1]} factors; there are at most {MOST_FACTORS}")
+            raise DataError(
+                f"{path} has {tensor.shape[1]} factors; there are at most {MOST_FACTORS}"
+            )
         if tensor.dtype != np.uint8 and len(tensor) != len(tensors["items"]):
             raise DataError(f"{path} has {len(tensors['items'])} items, but {len(tensor)} {name}")
     return tensors

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.data import Interactions
-from apportion.data.memory import check_memory
 from apportion.data.ids import match_ids, read_ids
+from apportion.data.memory import check_memory
 from apportion.privacy import Curator, Ledger, UserBound, truncate
 from apportion.privacy.checks import number
 from apportion.privacy.errors import BudgetExceededError, DataError, ParameterError
