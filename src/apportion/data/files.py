@@ -198,11 +198,14 @@ def ids_from_text(text: pl.Series) -> pl.Series:
 
     Space before and after them does not count, here as anywhere (see ``apportion.data.ids``).
     """
-    for written in (text, text.str.strip_chars()):
-        whole = written.cast(pl.Int64, strict=False)
-        if whole.cast(pl.String).equals(written):
-            return whole
-    return text
+    whole, right = _whole(text, pl.Int64)
+    if right.all():
+        return whole
+    first = text.slice(right.arg_min() or 0, 1)  # of most strings it says enough
+    if not _whole(first.str.strip_chars(), pl.Int64)[1].all():
+        return text
+    whole, right = _whole(text.str.strip_chars(), pl.Int64)
+    return whole if right.all() else text
 
 
 def _ids(text: pl.Series, kind: IdType | None) -> pl.Series:
@@ -211,14 +214,20 @@ def _ids(text: pl.Series, kind: IdType | None) -> pl.Series:
         return ids_from_text(text)
     if kind in (pl.String, pl.Binary):
         return text.cast(kind)
-    text = text.str.strip_chars()
-    whole = text.cast(kind, strict=False)
-    wrong = whole.cast(pl.String).ne_missing(text)
-    if wrong.any():
+    whole, right = _whole(text, kind)
+    if not right.all():
+        whole, right = _whole(text.str.strip_chars(), kind)
+    if not right.all():
         raise DataError(
-            f"{text.name}: row {wrong.arg_true()[0]} is no whole number, as those of the catalogue are"
+            f"{text.name}: row {right.arg_min()} is no whole number, as those of the catalogue are"
         )
     return whole
+
+
+def _whole(text: pl.Series, kind: IdType) -> tuple[pl.Series, pl.Series]:
+    """Whole numbers, and where these are written like the text; a gap stays a gap."""
+    whole = text.cast(kind, strict=False)
+    return whole, whole.cast(pl.String).eq_missing(text)
 
 
 def _numbers(text: pl.Series) -> pl.Series:
