@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion.engine import TaskRows, UserRows, threads
 from apportion.data.sorting import (
     Integers,
     ascends,
@@ -18,6 +17,7 @@ from apportion.data.sorting import (
     starts,
     turn,
 )
+from apportion.engine import TaskRows, UserRows, threads
 from apportion.threads import extremes, row_blocks, side_by_side
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from apportion.engine import CpuEngine, TaskRows, sums, users
 from apportion.engine.cpu.conjugate import ROWS, VECTORS, solve_by_steps
 from apportion.engine.cpu.gram import add_upper, aligned, cholesky, padded, substitute
+
+from apportion.engine import CpuEngine, TaskRows, sums, users
 from apportion.privacy import UserBound, short_rows, unpack
 from apportion.privacy.bounds import ROUNDING
 from tests.threads import this_many_threads

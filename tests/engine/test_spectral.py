@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from apportion.engine.cpu.diagonal import diagonalise, tridiagonalise
+from apportion.engine.cpu.lanes import LANES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 from apportion.engine import spectral
-from apportion.engine.cpu.diagonal import diagonalise, tridiagonalise
-from apportion.engine.cpu.lanes import LANES
 from apportion.engine.solves import solve_filtered
 from apportion.privacy import pack
 from tests.threads import this_many_threads

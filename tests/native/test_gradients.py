@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from apportion.twins import gradients as twins
 from apportion.native import kernels
 from apportion.privacy import UserBound
 from apportion.tasks import losses
+from apportion.twins import gradients as twins
 
 pytestmark = pytest.mark.skipif(kernels is None, reason="no compiled kernels")
 LOSSES = [
@@ -75,13 +75,17 @@ def test_derivatives(name: str, parameter: float, loss: losses.Loss, isa: str) -
     y = np.where(rng.uniform(size=len(z)) < 0.5, -1.0, 1.0)
     found = kernels.derivatives(z, y, name, parameter)
     expected = np.array([loss.derivative(*each) for each in zip(z, y, strict=True)])
-    np.testing.assert_allclose(found, expected, rtol=1e-15 if name == "poisson" else 5e-16, atol=5e-16)
+    np.testing.assert_allclose(
+        found, expected, rtol=1e-15 if name == "poisson" else 5e-16, atol=5e-16
+    )
     np.testing.assert_allclose(found, twins.derivatives(z, y, name, parameter), 1e-15, 5e-16)
 
 
 def test_exp_is_right_to_the_last_place(isa: str) -> None:
     rng = np.random.default_rng(0)
-    z = np.concatenate([rng.uniform(-50, 50, 20_000), rng.uniform(-1, 1, 2000), np.arange(-50.0, 51)])
+    z = np.concatenate(
+        [rng.uniform(-50, 50, 20_000), rng.uniform(-1, 1, 2000), np.arange(-50.0, 51)]
+    )
     found = kernels.derivatives(z, np.zeros_like(z), "poisson", 50.0)
     error = np.abs(found - np.exp(z)) / np.spacing(np.exp(z))
     assert error.max() <= 1.0
@@ -165,7 +169,10 @@ def test_a_users_part_stays_within_its_bound(name: str, odd: float) -> None:
             rows = by_task(alone)
             one = kernels.row_gradients(*order_of(rows), name, parameter, 0, bound, grid, 1)
             most = np.array(
-                [rows["weight"][i:j].sum() for i, j in zip(rows["start"], rows["start"][1:], strict=False)]
+                [
+                    rows["weight"][i:j].sum()
+                    for i, j in zip(rows["start"], rows["start"][1:], strict=False)
+                ]
             )
             lengths = np.linalg.norm(one.astype(float), axis=1) * grid
             assert (lengths <= most * bound * (1 + 1e-12)).all()

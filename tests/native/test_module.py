@@ -141,12 +141,15 @@ def test_no_code_for_new_processors_is_shared_with_others(name: str) -> None:
     if not objects:
         pytest.skip("not built here (make native)")
     for path in objects:
-        listed = subprocess.run(["nm", "-C", path], capture_output=True, text=True, check=True).stdout
+        listed = subprocess.run(
+            ["nm", "-C", path], capture_output=True, text=True, check=True
+        ).stdout
         # Weak symbols are copies of which the linker keeps any: those of this set's own namespace are only its own.
         shared = [
             line
             for line in listed.splitlines()
-            if line[17:18] in {"W", "V", "u"} and f"{name}::" not in line
+            if line[17:18] in {"W", "V", "u"}
+            and f"{name}::" not in line
             and "personality" not in line
         ]
         assert not shared, f"{path.name}: {shared}"

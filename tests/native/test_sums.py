@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from apportion.twins import sums as twins
-from apportion.twins.users import LONGEST, short_rows
 from apportion.native import kernels
 from apportion.privacy import UserBound
+from apportion.twins import sums as twins
+from apportion.twins.users import LONGEST, short_rows
 
 pytestmark = pytest.mark.skipif(kernels is None, reason="no compiled kernels")
 USERS = 500
@@ -89,7 +89,9 @@ def test_no_sum_overflows_at_the_limit(isa: str) -> None:
         for grid in (2.0**4, 2.0**3.001, 2.0**30):
             args = (features, d, user, ones, None, ones, start, unit, grid)
             for grid_of_b in (1.0, 2.0**-16, 2.0**-17, 2.0**-40, 2.0**40):
-                assert_equal(kernels.gram_sums(*args, grid_of_b, 2), twins.gram_sums(*args, grid_of_b))
+                assert_equal(
+                    kernels.gram_sums(*args, grid_of_b, 2), twins.gram_sums(*args, grid_of_b)
+                )
                 one = (*args[:-1], grid_of_b)
                 assert_equal([kernels.label_sums(*one, 2)], [twins.label_sums(*one)])
     with pytest.raises(ValueError, match="grid must not be below"):

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from apportion.engine.cpu.machine import arithmetic
+from apportion.recommend.item_step import ItemStep
 
 import apportion as ap
-from apportion.engine.cpu.machine import arithmetic
 from apportion.errors import CheckpointError, ParameterError
 from apportion.privacy import Curator
 from apportion.recommend import factorization
-from apportion.recommend.item_step import ItemStep
 from apportion.tasks import base
 from tests.recommend import killed
 

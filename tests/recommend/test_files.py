@@ -532,7 +532,7 @@ def test_forged_settings(
         load(folder)
 
 
-@pytest.mark.parametrize("content", [b"[]", b"null", b'"x"', b"[" * 100_000, b"\xff\xfe"])
+@pytest.mark.parametrize("content", [b"[]", b"null", b'"x"', b"[" * 50_000, b"\xff\xfe"])
 def test_settings_that_are_no_object(folder: Path, content: bytes) -> None:
     (folder / SETTINGS).write_bytes(content)
     with pytest.raises(DataError, match=rf"{SETTINGS} (cannot be used: |is not a JSON)"):

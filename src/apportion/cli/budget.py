@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from apportion.cli.reading import Json
+from apportion.cli.terminal import Terminal, print_json
+from apportion.errors import printable
 
 if TYPE_CHECKING:
     from apportion.accounts import Budget
@@ -106,7 +107,7 @@ def history(budget: File, json: Json = False) -> None:
     trainings = opened.history()
     if json:
         values = [_values(training, opened) for training in trainings]
-        typer.echo(dumps({"trainings": values, "doubt": opened.doubt}, indent=2))
+        print_json(dumps({"trainings": values, "doubt": opened.doubt}, indent=2))
         return
     table = Table("training", "began (UTC)", "ended", "what")
     for title in ("epsilon", "delta", "counted", "releases"):
@@ -115,9 +116,9 @@ def history(budget: File, json: Json = False) -> None:
         state = f"[yellow]no, {opened.state(one)}: counted in full[/yellow]"
         ended = state if one.ended is None else _time(one.ended)
         numbers = (f"{one.target.epsilon:.4g}", f"{one.target.delta:g}", f"{one.epsilon:.4g}")
-        names = (escape(one.token[:8]), _time(one.began), ended, escape(one.what))
+        names = (escape(one.token[:8]), _time(one.began), ended, escape(printable(one.what)))
         table.add_row(*names, *numbers, str(len(one.releases)))
-    Console().print(table)
+    Terminal().print(table)
     _show_doubt(opened)
 
 
@@ -162,7 +163,7 @@ def _show(budget: "Budget", json: bool) -> None:
         "doubt": budget.doubt,
     }
     if json:
-        typer.echo(dumps(values, indent=2))
+        print_json(dumps(values, indent=2))
         return
     lines = [
         f"cap      epsilon = {budget.cap.epsilon:g} at delta = {budget.cap.delta:g}",
@@ -170,13 +171,13 @@ def _show(budget: "Budget", json: bool) -> None:
         f"{values['not_ended']} have not ended",
         f"left     one more training of epsilon = {values['left']:.4g} at that delta",
     ]
-    Console().print("\n".join(lines), highlight=False)
+    Terminal().print("\n".join(lines), highlight=False)
     _show_doubt(budget)
 
 
 def _show_doubt(budget: "Budget") -> None:
     if budget.doubt is not None:
-        Console().print(f"[yellow]note:[/yellow] {escape(budget.doubt)}", highlight=False)
+        Terminal().print(f"[yellow]note:[/yellow] {escape(budget.doubt)}", highlight=False)
 
 
 def _values(training: "Training", budget: "Budget") -> dict[str, Any]:

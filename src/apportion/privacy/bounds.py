@@ -13,8 +13,8 @@ This file makes the three premises true: ``clip_rows`` and ``clip_values`` bound
 bounds w. Instead, a user's whole part may be scaled down to Z (``scale_down``), z being what it is.
 Bounds are met with a relative margin of 1e-9, which is far above the rounding of 64-bit numbers.
 
-What a user adds is then brought to whole units of a grid (``UserBound.grid``), so that sums are exact; the rules
-are in ``rounding``.
+What a user adds is then brought to whole units of a grid (``UserBound.grid``), so that sums are exact: the
+rules are in ``rounding``.
 """
 
 import math
@@ -129,9 +129,11 @@ def _within(rows: NDArray[np.float64], limit: float, stretch: bool) -> NDArray[n
         squares = squares[:, : squares.shape[1] // 2] + squares[:, squares.shape[1] // 2 :]
     norm = np.sqrt(squares[:, 0])
     with np.errstate(over="ignore", divide="ignore"):
-        too_long = norm > limit / safe[:, 0]
+        change = (norm > limit / safe[:, 0]) | np.full(count, stretch)
         factor = limit / np.where(norm > 0.0, norm, 1.0)
-    return np.where((too_long | np.full(count, stretch))[:, None], lanes[:, :d] * factor[:, None], rows)
+    return np.where(
+        (too_long | np.full(count, stretch))[:, None], lanes[:, :d] * factor[:, None], rows
+    )
 
 
 def _clipped(rows: NDArray[np.float64], limit: float) -> NDArray[np.float64]:

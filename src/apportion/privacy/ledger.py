@@ -33,6 +33,11 @@ from apportion.privacy.json_text import parse_json
 ADD_OR_REMOVE = "add or remove one user"
 # Noise over sensitivity of a step with sampled users is at least this.
 _LEAST_SAMPLED_NOISE = 0.3
+# The cost of sampled steps is computed up to about this mu, far beyond any target: the time and memory
+# that it takes grow with it, and a ledger may come from anywhere.
+_MOST_SAMPLED_MU = 10.0
+# A training has one record of sampled steps, or a few; each is accounted for by itself.
+_MOST_SAMPLED_RECORDS = 20
 # Rounding allowed when shares of a budget are added up again; mu_from_epsilon leaves ten times that.
 _ROUNDING = 1e-12
 
@@ -259,8 +264,14 @@ class Ledger:
         try:
             target = {name: float(value) for name, value in values["target"].items()}
             ledger = cls(PrivacyTarget(**target))
-            for entry in values["records"]:
-                ledger.append(Record.from_dict(entry))
+            records = [Record.from_dict(entry) for entry in values["records"]]
+            if sum(record.sampling_rate < 1 for record in records) > _MOST_SAMPLED_RECORDS:
+                raise DataError(
+                    f"not a ledger of one training: more than {_MOST_SAMPLED_RECORDS} releases to "
+                    "sampled users"
+                )
+            if records:
+                ledger.append(*records)
         except DataError:
             raise
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -299,7 +310,12 @@ def dp_event(records: Sequence[Record]) -> Any:
 
 
 def _sampled_epsilon(records: Sequence[Record], delta: float) -> float:
-    """At this delta for the noise alone: whatever thresholds may let through is not counted."""
+    """At this delta for the noise alone: whatever thresholds may let through is not counted.
+
+    Infinite where it would take too long to compute, or cannot be.
+    """
+    if math.sqrt(math.fsum(_sampled_mu(record) ** 2 for record in records)) > _MOST_SAMPLED_MU:
+        return math.inf
     event = dp_event([replace(record, delta=0.0) for record in records])
     from dp_accounting.pld import PLDAccountant
 
@@ -307,6 +323,17 @@ def _sampled_epsilon(records: Sequence[Record], delta: float) -> float:
         return float(PLDAccountant().compose(event).get_epsilon(delta))
     except (ValueError, OverflowError):  # numbers that it cannot compute with
         return math.inf
+
+
+def _sampled_mu(record: Record) -> float:
+    """What many sampled steps cost about, by the central limit theorem: a figure, not a bound."""
+    if record.sampling_rate == 1 or not math.isfinite(record.mu):
+        return record.mu
+    step = record.sensitivity / record.noise_scale
+    if step > 1 / _LEAST_SAMPLED_NOISE:  # the theorem says nothing, and the square may overflow
+        return record.mu
+    chi = math.sqrt(record.steps * math.expm1(step**2))
+    return min(record.mu, record.sampling_rate * chi)
 
 
 def total_epsilon(records: Sequence[Record], delta: float) -> float:

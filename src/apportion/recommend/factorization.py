@@ -27,7 +27,7 @@ from apportion.recommend.fold_in import FoldIn
 from apportion.recommend.plan import Plan
 from apportion.recommend.planner import FACTORS, INTERCEPT_SHARES, SWEEPS, Forecast, forecasts
 from apportion.recommend.preparation import Preparation
-from apportion.recommend.recommender import ItemModel, Recommender
+from apportion.recommend.recommender import MOST_FACTORS, ItemModel, Recommender
 from apportion.recommend.settings import (
     Bounds,
     Choice,
@@ -349,7 +349,8 @@ class MatrixFactorization(Estimator, Recommender):
         """All parameters, checked and resolved; with data, checked against its public facts, too."""
         for name in ("factors", "sweeps"):
             if not is_auto(getattr(self, name)):
-                whole(name, getattr(self, name), at_least=1)
+                most = MOST_FACTORS if name == "factors" else None
+                whole(name, getattr(self, name), at_least=1, at_most=most)
         whole("seed", self.seed, at_least=0)
         if data is not None and not isinstance(data, Interactions):
             raise DataError(f"fit takes Interactions, got a {type(data).__name__}")

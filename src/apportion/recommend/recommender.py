@@ -23,6 +23,8 @@ Ids = NDArray[Any]
 
 # A history: ids of items, or ratings by item.
 History = Sequence[Any] | NDArray[Any] | Mapping[Any, float]
+# A user's system of equations has as many rows and columns.
+MOST_FACTORS = 2048
 # Scores of this many users and items are held at once.
 _BLOCK_BYTES = 64 * 2**20
 

@@ -290,6 +290,7 @@ class MultiTaskLinear(Estimator):
         """
         self._check_parameters()
         target, what = self._target(data), type(self).__name__
+        data = data.ordered()  # so that nothing depends on the order of rows
         cost = None if budget is None else self._cost(target)
         engine = find_engine(self.engine)
         with (
