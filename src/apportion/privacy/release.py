@@ -31,6 +31,11 @@ Floating-point numbers
     what n numbers lack is less than n 2^-248: nothing that any epsilon here could show. Rounding y
     needs no data, so the cost is that of normal noise.
 
+Use
+    A release, its curator and the ledger are never copied, nor used after a fork: two of one kind would
+    show the same noise on different sums. Sums are copied before they are checked. Any thread may feed
+    tasks, but for sampled users, whose step belongs to the thread that opened the release.
+
 Assumes public
     The number of tasks, the width of each part, the bounds and the shares.
 
@@ -42,8 +47,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from threading import Lock
-from typing import Any, Self
+from threading import Lock, get_ident
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +56,7 @@ from scipy.special import ndtri
 
 from apportion.privacy.bounds import ROUNDING, UserBound
 from apportion.privacy.budget import Reservation
-from apportion.privacy.checks import number, whole
+from apportion.privacy.checks import float_copy, number, whole
 from apportion.privacy.discrete import Scales, add_to_sums
 from apportion.privacy.errors import ParameterError, ReleaseError
 from apportion.privacy.ledger import Ledger, PrivacyTarget, Record
@@ -101,6 +106,9 @@ class Part:
     width: int = 1
     symmetric: bool = False
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "width", whole("width of a part", self.width, at_least=0))
+
     @property
     def columns(self) -> int:
         """Numbers per task as they are released."""
@@ -138,7 +146,16 @@ def _scales(variance: float, width: int, symmetric: bool) -> Scales:
     return Scales.of((variances + 9.0) * (1 + 2.0**-50))
 
 
-class Curator:
+class _Single:
+    """What exists once: a copy would share half of its state, and show the same noise twice."""
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"a {type(self).__name__} is never copied or saved: its noise would be seen twice"
+        )
+
+
+class Curator(_Single):
     """Holds the ledger and the noise key of one training; opens releases.
 
     With a ``reservation`` every release is committed to a ``Budget`` before its values are returned.
@@ -163,6 +180,8 @@ class Curator:
             raise ParameterError("noise of a fixed seed is NOT PRIVATE: no budget pays for it")
         self._witness = witness
         self.noise.claim()
+        if reservation is not None:
+            reservation.tie(self.noise.digest(reservation.token))
         self._reservation = reservation
         self.ledger = Ledger(target, None if reservation is None else reservation.commit)
 
@@ -207,12 +226,22 @@ class Curator:
         ``shares`` are the parts' portions of mu^2 (default: equal). With ``steps`` the parts are
         released that many times (see ``OpenRelease.next_step``) for the same cost in all. With a
         ``sampling_rate`` below one the caller must sum, in each step, over the users that
-        ``OpenRelease.sample`` draws for it; ``mu`` is then the cost as if all users took part.
+        ``OpenRelease.sample`` draws for it; ``mu`` is then the cost as if all users took part. Such a
+        release has one part: several on one sample are one event, not as many independent ones.
         """
+        parts = tuple(parts)
         portions = [1 / len(parts)] * len(parts) if shares is None else list(shares)
-        if len(portions) != len(parts) or not all(portion > 0 for portion in portions):
+        if len(portions) != len(parts) or not all(0 < portion < 1e100 for portion in portions):
             raise ParameterError(f"shares must be {len(parts)} positive numbers, got {shares!r}")
+        portions = [number("a share", portion, above=0) for portion in portions]
         mu = number("mu of a release", mu, above=0)
+        tasks, steps = whole("tasks", tasks, at_least=0), whole("steps", steps, at_least=1)
+        sampling_rate = number("sampling_rate", sampling_rate, above=0, at_most=1)
+        if sampling_rate < 1 and len(parts) > 1:
+            raise ParameterError(
+                f"a release to sampled users has one part, got {len(parts)}: side by side in one part, "
+                "scaled to one bound, they are accounted as the one event that they are"
+            )
         total = math.fsum(portions)
         records = [
             part.record(
@@ -269,11 +298,17 @@ class Curator:
         """
         cap = whole("cap", cap, at_least=1, at_most=2**50)
         mu = number("mu of a release", mu, above=0)
+        bound = UserBound(math.sqrt(cap), f"a user adds at most 1 to each of at most {cap} counts")
+        if bound.grid(mu) > 1:
+            raise ParameterError(
+                f"a cap of {cap} is too large for a cost of mu = {mu:.3g}: one user would count for less "
+                "than a unit of the noise's grid; lower the cap, or raise epsilon or the share"
+            )
+        ids, counts = np.array(ids), float_copy("counts", counts)
         if counts.shape != (len(ids),) or not np.isfinite(counts).all():
             raise ReleaseError("a selection takes one finite count for every id")
         if len(set(ids.tolist())) < len(ids):
             raise ReleaseError("a selection takes every id once")
-        bound = UserBound(math.sqrt(cap), f"a user adds at most 1 to each of at most {cap} counts")
         part = Part(name, "users per item, those above a threshold", bound)
         if math.isinf(mu):
             delta, threshold = 0.0, 0.0
@@ -289,14 +324,15 @@ class Curator:
         if self._witness is not None:
             self._witness(record, 0, 0, counts, ids)
         column = counts[:, None]
-        noisy = _add_noise(self.noise, map, part.scales(record), record, 0, 0, column)[:, 0]
+        scales = part.scales(record)
+        noisy = _add_noise(self.noise, map, scales, record, 0, 0, column.copy())[:, 0]
         chosen = np.flatnonzero((noisy > threshold) & (counts > 0))
         chosen = chosen[np.argsort(ids[chosen], kind="stable")]
         self.ledger.append(replace(record, shape=(len(chosen), 1)))
         return ids[chosen], noisy[chosen]
 
 
-class OpenRelease:
+class OpenRelease(_Single):
     """A recorded release that is waiting for its sums, in blocks of tasks, each task once.
 
     Attributes
@@ -317,7 +353,9 @@ class OpenRelease:
         self._scales = [part.scales(record) for part, record in zip(parts, records, strict=True)]
         self._fed = np.zeros(tasks, dtype=bool)
         self._one_at_a_time = Lock()
+        self._thread = get_ident()
         self._step = 0
+        self._sampled = False  # whether the sample of this step has been drawn
         self.run: Run = map
         self.records = tuple(records)
 
@@ -333,12 +371,15 @@ class OpenRelease:
 
     def next_step(self) -> None:
         """Go on to the next of the recorded steps; the noise is fresh and all tasks may come again."""
-        if not self.complete:
-            raise ReleaseError("a step ends when every task has been fed")
-        if self._step + 1 >= self.records[0].steps:
-            raise ReleaseError(f"only {self.records[0].steps} steps were recorded and paid for")
-        self._step += 1
-        self._fed[:] = False
+        self._check_thread()
+        with self._one_at_a_time:
+            if not self.complete:
+                raise ReleaseError("a step ends when every task has been fed")
+            if self._step + 1 >= self.records[0].steps:
+                raise ReleaseError(f"only {self.records[0].steps} steps were recorded and paid for")
+            self._step += 1
+            self._fed[:] = False
+            self._sampled = False
 
     def feed(self, first_task: int, *sums: Array) -> tuple[Array, ...]:
         """Noisy values of the tasks from ``first_task`` on, given the raw sums of every part.
@@ -347,26 +388,32 @@ class OpenRelease:
         Blocks may come in any order and any size, and from any thread; a task that comes a second time is
         refused.
         """
+        self._check_thread()
         tasks = len(sums[0]) if sums else 0
+        first_task = int(first_task)
         stop = first_task + tasks
         expected = [(tasks, part.columns) for part in self._parts]
-        if [block.shape for block in sums] != expected:
+        if [np.shape(block) for block in sums] != expected:
             raise ReleaseError(
-                f"a block must have the shapes {expected}, got {[b.shape for b in sums]}"
+                f"a block must have the shapes {expected}, got {[np.shape(b) for b in sums]}"
             )
+        sums = tuple(float_copy("the sums", block) for block in sums)
         if not 0 <= first_task <= stop <= len(self._fed):
             raise ReleaseError(f"tasks {first_task} to {stop} are not among {len(self._fed)} tasks")
         if not all(_all_finite(block) for block in sums):
             raise ReleaseError("the sums hold NaN or infinity: clip and check the data first")
+        if self.records[0].sampling_rate < 1 and not self._sampled:
+            raise ReleaseError("draw the sample of this step first, and sum over its users alone")
         with self._one_at_a_time:
             if self._fed[first_task:stop].any():
                 raise ReleaseError("a task was fed twice: its noise would be seen twice")
             self._fed[first_task:stop] = True
+            step = self._step  # for what has been marked: other threads may go on to the next
         if self._witness is not None:
             for record, block in zip(self.records, sums, strict=True):
-                self._witness(record, self._step, first_task, block)
+                self._witness(record, step, first_task, block)
         return tuple(
-            _add_noise(self._noise, self.run, scales, record, self._step, first_task, block)
+            _add_noise(self._noise, self.run, scales, record, step, first_task, block)
             for scales, record, block in zip(self._scales, self.records, sums, strict=True)
         )
 
@@ -375,7 +422,14 @@ class OpenRelease:
         rate = self.records[0].sampling_rate
         if rate == 1:
             return None
+        self._check_thread()
+        self._sampled = True
         return self._noise.poisson_sample(self.records[0].name, self._step, users, rate)
+
+    def _check_thread(self) -> None:
+        """Refuse steps of sampled users from two threads: sums over one step's sample are fed in it."""
+        if self.records[0].sampling_rate < 1 and get_ident() != self._thread:
+            raise ReleaseError("a release to sampled users belongs to the thread that opened it")
 
     @property
     def complete(self) -> bool:
@@ -398,18 +452,19 @@ def _add_noise(
     first_task: int,
     sums: Array,
 ) -> Array:
+    """To sums that are our own (``float_copy``), in their place."""
     if scales is None:
-        return np.array(sums, dtype=np.float64)
-    tasks, sums = len(sums), np.ascontiguousarray(sums, dtype=np.float64)
-    noisy = np.empty(sums.shape)
+        return sums
+    tasks = len(sums)
 
     def add(tile: int) -> None:
         first, stop = max(tile * TILE - first_task, 0), min((tile + 1) * TILE - first_task, tasks)
         drawn = noise.discrete_gaussian(record.name, step, first_task + first, stop - first, scales)
-        if not add_to_sums(sums[first:stop], record.grid, drawn, noisy[first:stop]):
+        own = sums[first:stop]
+        if not add_to_sums(own, record.grid, drawn, own):
             raise ReleaseError("the sums are not on the grid: round what every user adds first")
 
     tiles = range(first_task // TILE, -(-(first_task + tasks) // TILE))
     for _ in zip(tiles, run(add, tiles), strict=True):  # every tile, or it is an error
         pass
-    return noisy
+    return sums
