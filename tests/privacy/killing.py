@@ -22,7 +22,7 @@ import numpy as np
 from apportion.privacy import Budget, Curator, PrivacyTarget, UserBound
 from apportion.privacy.errors import ApportionError, BudgetExceededError
 
-TARGET = PrivacyTarget(1.0, 1e-5)
+TARGET = PrivacyTarget(0.2, 1e-5)
 KERNEL = ("budget.py", "ledger.py", "release.py")
 RELEASES = 3
 

@@ -41,14 +41,14 @@ from apportion.privacy.gaussian import epsilon_from_mu, mu_from_epsilon
 from apportion.privacy.json_text import parse_json
 from apportion.privacy.ledger import PrivacyTarget, Record, total_epsilon
 
-VERSION = 1
+VERSION = 2
 _APPLICATION = 0x41707074  # marks the file as ours, in its header
 
 _TABLES = (
     "CREATE TABLE cap (epsilon REAL NOT NULL, delta REAL NOT NULL, began TEXT NOT NULL)",
     "CREATE TABLE trainings (number INTEGER PRIMARY KEY, token TEXT NOT NULL UNIQUE,"
     " what TEXT NOT NULL, epsilon REAL NOT NULL, delta REAL NOT NULL,"
-    " began TEXT NOT NULL, ended TEXT, cost TEXT NOT NULL)",
+    " began TEXT NOT NULL, ended TEXT, cost TEXT NOT NULL, key TEXT)",
     "CREATE TABLE releases (training TEXT NOT NULL REFERENCES trainings (token),"
     " name TEXT NOT NULL, at TEXT NOT NULL, record TEXT NOT NULL, PRIMARY KEY (training, name))",
 )
@@ -154,7 +154,8 @@ class Budget:
     def resume(self, token: str) -> "Reservation":
         """Go on with a training that was interrupted, under the same noise key.
 
-        What it has committed already may be committed again: with the same key it is the same release.
+        What it has committed already may be committed again: with the same key, to which the reservation
+        is tied by its first ``Curator``, it is the same release.
         """
         with self._transaction(write=False) as connection:
             return Reservation(self, token, _read_open(connection, token), resumed=True)
@@ -300,6 +301,23 @@ class Reservation:
         wanted = (steps, sampling_rate)
         found = [record.mu for record in self.cost if kind(record) == wanted]
         return max(found, default=0.0) / (1 + ROUNDING)
+
+    def tie(self, key: str) -> None:
+        """Tie the training to a noise key, by its digest; refuse another one than before.
+
+        The same release under another key would be a second noisy view.
+        """
+        with self.budget._transaction() as connection:
+            _read_open(connection, self.token)
+            connection.execute(
+                "UPDATE trainings SET key = ? WHERE token = ? AND key IS NULL", (key, self.token)
+            )
+            query = "SELECT key FROM trainings WHERE token = ?"
+            if connection.execute(query, (self.token,)).fetchone() != (key,):
+                raise BudgetExceededError(
+                    "this training was begun under another noise key: its releases would be seen a "
+                    "second time, with other noise. Resume it from its checkpoint, or reserve anew"
+                )
 
     def commit(self, records: Sequence[Record]) -> None:
         """Write the records of one release to the budget, durably, all or none.
