@@ -280,6 +280,7 @@ class MatrixFactorization(Parameters, Recommender):
         elif self._centring == "user" and data.rating_range is not None:
             mean = sum(data.rating_range) / 2  # of a user without ratings
         data, sizes = self._catalogue.choose(data, curator)
+        self._check_size(data.items)
         weights, sizes = self._allocation.allocate(data.graph, curator, sizes)
         sums, users = data.graph.task_sizes(), 1.0
         if weights.bounded:

@@ -179,6 +179,11 @@ class Parameters(Estimator):
             return max(abs(low), abs(high))
         return (high - low) / (4 if self._centring == "user" else 2)
 
+    def _check_size(self, items: int) -> None:
+        """Refuse a model that is too large; how many items there are must be public, or released."""
+        if self.factors != "auto":
+            check_memory(f"a model of {self.factors} factors", 8 * self.factors * items)
+
     def _check_data(self, data: Interactions) -> None:
         if not isinstance(data, Interactions):
             raise DataError(f"fit takes Interactions, got a {type(data).__name__}")
@@ -186,8 +191,8 @@ class Parameters(Estimator):
             raise DataError('the data has no ratings; train on events with feedback="implicit"')
         if self._centring == "global" and data.rating_range is None:
             raise DataError('centring="global" needs ratings in a public rating_range')
-        if self.factors != "auto":
-            check_memory(f"a model of {self.factors} factors", 8 * self.factors * data.items)
+        if data.catalogue_is_public or math.isinf(self.epsilon):
+            self._check_size(data.items)
         if math.isfinite(self.epsilon):
             self._catalogue.check(data)
             bound = _check_bound(
