@@ -23,7 +23,7 @@ from apportion.accounts import Budget
 from apportion.errors import ApportionError, BudgetExceededError
 from apportion.privacy import Curator, PrivacyTarget, UserBound
 
-TARGET = PrivacyTarget(1.0, 1e-5)
+TARGET = PrivacyTarget(0.2, 1e-5)
 KERNEL = ("budget.py", "database.py", "running.py", "rows.py", "ledger.py", "release.py")
 RELEASES = 3
 

@@ -166,6 +166,35 @@ def test_a_training_goes_on_under_its_own_key(budget: Budget) -> None:
         budget.resume(reservation.token)
 
 
+def test_a_reservation_knows_its_noise_key(budget: Budget) -> None:
+    # Otherwise hundreds of views of one release, each with fresh noise, would cost one.
+    key = bytes(range(32))
+    reservation = budget.reserve("x", ONE)
+    first = Curator(ONE, NoiseSource.from_key(key), reservation)
+    first.sums("a", np.zeros((2, 1)), BOUND, 0.1)
+    for noise in (None, NoiseSource.from_key(bytes(32))):
+        with pytest.raises(BudgetExceededError, match="another noise key"):
+            Curator(ONE, noise, budget.resume(reservation.token))
+    again = Curator(ONE, NoiseSource.from_key(key), budget.resume(reservation.token))
+    again.sums("a", np.zeros((2, 1)), BOUND, 0.1)
+    assert [one.name for one in budget.history()[0].releases] == ["a"]
+    with pytest.raises(BudgetExceededError, match="another noise key"):  # nor while it is fresh
+        Curator(ONE, NoiseSource(), reservation)
+
+
+def test_a_budget_does_not_hold_the_key_itself(budget: Budget) -> None:
+    key = bytes(range(32))
+    reservation = budget.reserve("x", ONE)
+    Curator(ONE, NoiseSource.from_key(key), reservation)
+    other = budget.reserve("y", PrivacyTarget(0.1, 1e-5))
+    Curator(PrivacyTarget(0.1, 1e-5), NoiseSource.from_key(key), other)
+    with sqlite3.connect(budget.path) as connection:
+        digests = [value for (value,) in connection.execute("SELECT key FROM trainings")]
+    connection.close()
+    assert len(set(digests)) == 2  # also whether two trainings share a key stays unknown
+    assert key.hex() not in "".join(digests)
+
+
 # --- estimators ---
 
 

@@ -2,7 +2,10 @@
 
 import copy
 import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -155,6 +158,43 @@ def test_a_source_serves_one_training() -> None:
     Curator(PrivacyTarget(1.0, 1e-5), source)
     with pytest.raises(ap.ReleaseError, match="two trainings need two keys"):
         Curator(PrivacyTarget(1.0, 1e-5), source)
+
+
+def test_of_many_threads_one_claims_a_source() -> None:
+    for _ in range(50):
+        source, ready = NoiseSource(), threading.Barrier(4)
+
+        def claim(_: int, source: Any = source, ready: Any = ready) -> bool:
+            ready.wait()
+            try:
+                source.claim()
+            except ap.ReleaseError:
+                return False
+            return True
+
+        with ThreadPoolExecutor(4) as pool:
+            assert sum(pool.map(claim, range(4))) == 1
+
+
+def test_a_forked_process_draws_no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = NoiseSource()
+    source.poisson_sample("g", 0, 3, 0.5)
+    monkeypatch.setattr(
+        "os.getpid", lambda: -1
+    )  # as in a child, which has all of its parent's memory
+    for use in (
+        lambda: source.discrete_gaussian("s", 0, 0, 3, SCALES),
+        lambda: source.poisson_sample("g", 0, 3, 0.5),
+        lambda: source.sampling_key("g"),
+    ):
+        with pytest.raises(ap.ReleaseError, match="forked process"):
+            use()
+
+
+def test_a_digest_knows_a_key_again() -> None:
+    one, other = NoiseSource.from_key(bytes(32)), NoiseSource.from_key(bytes(range(32)))
+    assert one.digest("x") == NoiseSource.from_key(bytes(32)).digest("x")
+    assert len({one.digest("x"), one.digest("y"), other.digest("x")}) == 3
 
 
 def test_poisson_samples_are_fresh_in_each_step_and_of_the_asked_size() -> None:

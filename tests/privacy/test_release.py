@@ -1,7 +1,9 @@
 """Releases: noise of the recorded size, blocks, joint splits, refusals."""
 
 import contextlib
+import copy
 import math
+import pickle
 import threading
 from typing import Any
 
@@ -109,7 +111,7 @@ def test_released_values_are_multiples_of_the_recorded_grid(mu: float) -> None:
     assert not np.array_equal(noisy / grid % 2, np.zeros_like(noisy))  # all multiples, not some
 
 
-@pytest.mark.parametrize("wrong", [0.5, 1.25, -0.5, 2.0**53 + 2, 1e300])
+@pytest.mark.parametrize("wrong", [0.5, 1.25, -0.5])
 def test_sums_off_the_grid_are_refused_and_not_shown(wrong: float) -> None:
     desk = curator()
     sums = np.zeros((100, 3))
@@ -119,6 +121,17 @@ def test_sums_off_the_grid_are_refused_and_not_shown(wrong: float) -> None:
         desk.sums("sums", sums, BOUND, 0.2)
     assert not any(character.isdigit() for character in str(refused.value))
     assert len(desk.ledger) == 1  # it counts all the same
+
+
+@pytest.mark.parametrize("many", [2.0**53, 2.0**53 + 2, 2.0**70, 1e300])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_sums_of_too_many_users_count_as_the_most(many: float, sign: int) -> None:
+    # An error would tell that they are there, and one user may make the difference.
+    grid = BOUND.grid(0.2)
+    most = curator().sums("sums", np.full((3, 1), sign * 2.0**53 * grid), BOUND, 0.2)
+    found = curator().sums("sums", np.full((3, 1), sign * many * grid), BOUND, 0.2)
+    np.testing.assert_array_equal(found, most)
+    assert np.abs(found / grid - sign * 2.0**53).max() < 2.0**40
 
 
 def test_what_was_refused_is_not_fed_again() -> None:
@@ -244,6 +257,81 @@ def test_counts_are_sums_of_width_one() -> None:
     noisy = curator().counts("counts", np.arange(5.0), BOUND, 0.2, "users")
     assert noisy.shape == (5,)
     assert not np.allclose(noisy, np.arange(5.0))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64, np.float16, np.float32, bool])
+def test_sums_of_any_type_get_the_same_noise(dtype: Any) -> None:
+    sums = np.array([[0], [1], [1]])
+    expected = curator().sums("sums", sums.astype(float), BOUND, 0.2)
+    np.testing.assert_array_equal(curator().sums("sums", sums.astype(dtype), BOUND, 0.2), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.complex128, np.longdouble, object, "U1"])
+def test_sums_of_what_is_no_number_of_64_bits_are_refused(dtype: Any) -> None:
+    with pytest.raises(ap.ReleaseError, match="numbers of at most 64 bits"):
+        curator().sums("sums", np.zeros((2, 1)).astype(dtype), BOUND, 0.2)
+
+
+def test_sums_that_change_while_they_are_released() -> None:
+    # What is witnessed and what gets noise must be one thing; and nobody else's array is written to.
+    sums = np.zeros((3, 1))
+
+    def witness(record: Any, step: int, first: int, block: Any) -> None:
+        seen.append(block.copy())
+        sums[:] = 7.0
+
+    seen: list[Any] = []
+    desk = Curator(TARGET, NoiseSource.from_seed(0), witness=witness)
+    found = desk.sums("sums", sums, BOUND, 0.2)
+    np.testing.assert_array_equal(seen, [np.zeros((3, 1))])
+    np.testing.assert_array_equal(found, curator().sums("sums", np.zeros((3, 1)), BOUND, 0.2))
+    np.testing.assert_array_equal(sums, np.full((3, 1), 7.0))
+
+
+def test_noise_of_a_step_is_used_once_whatever_other_threads_do() -> None:
+    # Were the step read after the tasks are marked, the difference of two releases would be raw.
+    part = Part("A", "sums", BOUND)
+    steps, lost = 2, threading.Event()
+
+    def witness(record: Any, step: int, *_: Any) -> None:
+        if not lost.is_set():
+            lost.set()
+            release.next_step()  # another thread, just now
+
+    desk = Curator(TARGET, NoiseSource.from_seed(0), witness=witness)
+    release = desk.open("sums", [part], 3, 0.2, steps=steps)
+    first = release.feed(0, np.zeros((3, 1)))[0]
+    second = release.feed(0, np.zeros((3, 1)))[0]
+    assert not np.intersect1d(first, second).size
+
+
+@pytest.mark.parametrize("make", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_releases_and_curators_are_never_copied(make: Any) -> None:
+    desk = curator()
+    release = desk.open("sums", [Part("A", "sums", BOUND)], 3, 0.2)
+    for one in (desk, release):
+        with pytest.raises(TypeError, match="never copied or saved"):
+            make(one)
+
+
+def test_the_parts_of_a_release_are_its_own() -> None:
+    parts = [Part("A", "sums", BOUND)]
+    release = curator().open("sums", parts, 3, 0.2)
+    parts.append(Part("b", "sums", BOUND))
+    assert len(release.feed(0, np.zeros((3, 1)))) == 1
+
+
+def test_a_part_has_a_plain_width() -> None:
+    part = Part("A", "matrices", BOUND, width=np.int8(100), symmetric=True)
+    assert part.columns == 5050
+    with pytest.raises(ap.ParameterError, match="width of a part"):
+        Part("A", "matrices", BOUND, width=2.5)
+
+
+@pytest.mark.parametrize("shares", [(math.inf, 1), (1e308, 1e308)])
+def test_shares_beyond_all_numbers(shares: Any) -> None:
+    with pytest.raises(ap.ParameterError, match="shares must be"):
+        curator().open("both", parts(), 10, 0.2, shares)
 
 
 def test_of_two_threads_that_feed_the_same_tasks_one_is_refused() -> None:

@@ -120,6 +120,30 @@ def test_wrong_counts(counts: np.ndarray) -> None:
         curator().select("counts", np.array([1]), counts, 1, 0.1, 1e-3)
 
 
+@pytest.mark.parametrize("counts", [np.ones(2), np.zeros(2), np.full(2, np.nan)])
+def test_a_cap_beyond_the_grid_is_refused_whatever_the_counts(counts: np.ndarray) -> None:
+    # Counts of an odd number of users would be refused and even ones not.
+    for cap in (2**50, 2**60):
+        keeper = curator()
+        with pytest.raises(ap.ParameterError, match="cap"):
+            keeper.select("counts", np.arange(2), counts, cap, 1e-9, 1e-3)
+        assert len(keeper.ledger) == 0
+
+
+def test_counts_of_too_many_users_are_no_error() -> None:
+    counts = np.array([2.0**28 - 1, 2.0**28 + 1, 2.0**40])
+    chosen, noisy = curator().select("counts", np.arange(3), counts, 1, 0.2, 5e-3)
+    assert chosen.tolist() == [0, 1, 2]
+    np.testing.assert_allclose(noisy, 2.0**28, atol=200)
+
+
+def test_counts_of_short_integers() -> None:
+    counts = np.array([200, 250], dtype=np.uint8)
+    chosen, noisy = curator().select("counts", np.arange(2), counts, 1, 0.2, 5e-3)
+    assert chosen.tolist() == [0, 1]
+    np.testing.assert_allclose(noisy, [200, 250], atol=50)
+
+
 def test_the_target_reserves_delta() -> None:
     plain, reserved = PrivacyTarget(1.0, 1e-5), PrivacyTarget(1.0, 1e-5, 4e-6)
     assert reserved.mu == ap.mu_from_epsilon(1.0, 6e-6) < plain.mu

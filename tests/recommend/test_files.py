@@ -670,7 +670,10 @@ def test_forged_flips_are_read_or_refused(
     [
         (lambda report: report.update(format=9), "format 9"),
         (lambda report: report.pop("ledger"), "ledger"),
-        (lambda report: report["ledger"]["records"][0].update(noise_scale=0.01), "pass the target"),
+        (
+            lambda report: report["ledger"]["records"][0].update(noise_scale=0.01),
+            "its noise is less",
+        ),
         (lambda report: report["ledger"]["records"][0].update(shape=[float("inf")]), "Infinity"),
         (lambda report: report["ledger"]["records"][0].update(sensitivity=-1), "sensitivity"),
     ],

@@ -215,6 +215,7 @@ class MatrixFactorization(Estimator, Recommender):
             preparation = prepare(settings, data, session, curator)
         else:
             resume_preparation(settings, preparation, data, session, curator, paid=paid)
+        self._check_size(len(preparation.item_ids))
         choice = self._choose(settings, preparation)
         plan = releases.plan(settings, choice)
         known = learn_offsets(settings, plan, preparation, session, curator)
@@ -369,9 +370,14 @@ class MatrixFactorization(Estimator, Recommender):
         )
         if data is not None:
             _check_data(settings, data)
-            if isinstance(self.factors, int):
-                check_memory(f"a model of {self.factors} factors", 8 * self.factors * data.items)
+            if data.catalogue_is_public or not settings.private:
+                self._check_size(data.items)
         return settings
+
+    def _check_size(self, items: int) -> None:
+        """Refuse a model that is too large; how many items there are must be public, or released."""
+        if isinstance(self.factors, int):
+            check_memory(f"a model of {self.factors} factors", 8 * self.factors * items)
 
     def _fixed_choice(self) -> Choice | None:
         """The parameters that may be chosen, if they are given, or need no choice."""
