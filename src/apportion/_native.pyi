@@ -127,6 +127,7 @@ def user_gradients(
     threads: int,
 ) -> Longs: ...
 def derivatives(margin: Floats, label: Floats, loss: str, parameter: float) -> Floats: ...
+
 # Many small systems: engine/twins/solves.py. Also which of them are not solved, [systems].
 
 def solve_filtered(

@@ -1,7 +1,7 @@
 """Exact sums over users, task by task: the twin of native/sums.cpp.
 
-Features are 16-bit numbers x of norm at most LONGEST, in units of ``unit``. Every row's part is brought to whole
-numbers of a grid by a rule of that row alone, and these are added: any order gives the same.
+Features are 16-bit numbers x of norm at most LONGEST, in units of ``unit``. Every row's part is brought to
+whole numbers of a grid by a rule of that row alone, and these are added: any order gives the same.
 """
 
 import math
@@ -122,7 +122,8 @@ def _within(factor: Array) -> NDArray[np.float32]:
 def _parts(x: NDArray[np.float32], factor: NDArray[np.float32]) -> Units:
     """The sum of trunc(factor x) over rows; a number that is not below 2^31 gives zero."""
     parts = np.trunc(x * factor[:, None])
-    return np.where(np.abs(parts) < 2.0**31, parts, 0).astype(np.int64).sum(axis=0)
+    units: Units = np.where(np.abs(parts) < 2.0**31, parts, 0).astype(np.int64).sum(axis=0)
+    return units
 
 
 def _blocks(start: Integers) -> list[tuple[int, slice]]:

@@ -78,7 +78,7 @@ def short_rows(rows: Array, bound: float, *, stretch: bool = False) -> NDArray[n
     count, d = rows.shape
     unit = bound / LONGEST
     limit = (bound - unit * math.sqrt(d) / 2) * (1 - _MARGIN)
-    given = np.where(np.isfinite(rows).all(axis=1)[:, None], rows, 0.0)
+    given = np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, 0.0)
     largest = np.abs(given).max(axis=1, initial=0.0)
     safe = np.where(largest > 0.0, largest, 1.0)[:, None]
     # Squares are added as eight lanes do it, and the lanes by halves.
@@ -91,7 +91,7 @@ def short_rows(rows: Array, bound: float, *, stretch: bool = False) -> NDArray[n
         squares = squares[:, : squares.shape[1] // 2] + squares[:, squares.shape[1] // 2 :]
     norm = np.sqrt(squares[:, 0])
     with np.errstate(over="ignore", divide="ignore"):
-        change = stretch | (norm > limit / safe[:, 0])
+        change: NDArray[np.bool_] = np.logical_or(stretch, norm > limit / safe[:, 0])
         factor = limit / np.where(norm > 0.0, norm, 1.0)
     bounded = np.where(change[:, None], lanes[:, :d] * factor[:, None], given)
     short = np.zeros((count, -(-d // _VECTOR) * _VECTOR), dtype=np.int16)
