@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 FRESH := $(VENV)/.fresh
+NATIVE := build/native/.built
 
 .PHONY: native demo test test-slow audit lint types format pictures lock clean
 
@@ -24,15 +25,10 @@ audit: $(FRESH)
 	$(BIN)/apportion audit --long --output apportion-results/audit/audit.html
 	$(BIN)/pytest -n 2 -q -m slow tests/audit tests/privacy tests/accounts tests/recommend tests/fuzz
 
-# The kernels, built into the checkout (what CONTRIBUTING.md names after a change of native/).
-native: $(READY)
-	$(BIN)/cmake -S . -B build/native -G Ninja -DIN_PLACE=ON \
-		-DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja -DPython_EXECUTABLE=$(abspath $(BIN))/python
-	$(BIN)/cmake --build build/native
-
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run --Werror native/*.cpp native/*.hpp
 
 types: $(READY)
 	$(BIN)/mypy
@@ -40,6 +36,7 @@ types: $(READY)
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/clang-format -i native/*.cpp native/*.hpp
 
 # The pictures of the README and of docs/.
 pictures: $(READY)
@@ -60,11 +57,23 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(READY)
 
+# The kernels are built beside the Python files, again whenever a source changes. Without a compiler NumPy does
+# their work, more slowly.
+native: $(NATIVE)
+$(NATIVE): $(READY) CMakeLists.txt $(wildcard native/*)
+	@mkdir -p build/native
+	@if command -v c++ g++ clang++ >/dev/null; then \
+		$(BIN)/cmake -S . -B build/native -G Ninja -DIN_PLACE=ON -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
+			-DPython_EXECUTABLE=$(abspath $(BIN))/python >build/native/configure.log && \
+		$(BIN)/cmake --build build/native; \
+	else echo "no C++ compiler (g++ >= 11 or clang >= 14): NumPy will do the work of the kernels"; fi
+	@touch $(NATIVE)
+
 # Compiled code is kept beside the file it is from; when a file changes that it calls into, it is out of date,
 # and numba does not notice.
-$(FRESH): $(READY) $(wildcard src/apportion/*/*.py)
+$(FRESH): $(READY) $(NATIVE) $(wildcard src/apportion/*/*.py)
 	@find src -name '*.nb[ic]' -delete
 	@touch $(FRESH)
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis apportion-results
+	rm -rf $(VENV) build dist src/apportion/_native*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis apportion-results

@@ -59,7 +59,7 @@ def by_task(given: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def order_of(given: dict[str, Any]) -> list[Any]:
+def order_of(given: dict[str, Any]) -> Any:
     names = ["features", "norms", "feature_row", "label", "weight", "task", "start", "coef"]
     return [given[name] for name in names if name in given]
 
@@ -103,14 +103,14 @@ def test_row_gradients(d: int, isa: str) -> None:
     rows = order_of(by_task(given))
     for bound in (0.5, 50.0):
         grid = UserBound(bound, "").grid(1.0)
-        expected = twins.row_gradients(*rows, name, parameter, bound, grid)
+        expected = twins.row_gradients(*(*rows, name, parameter, bound, grid))
         for threads in (1, 3):
             found = kernels.row_gradients(*rows, name, parameter, 0, bound, grid, threads)
             assert found.dtype == np.int64
             assert (np.abs(found - expected) <= rows_per_task(given)).all()
         assert expected.any()
     found = kernels.float_gradients(*rows, name, parameter, 0, math.inf, 2)
-    expected = twins.row_gradients(*rows, name, parameter, math.inf, 0.0)
+    expected = twins.row_gradients(*(*rows, name, parameter, math.inf, 0.0))
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
@@ -120,7 +120,7 @@ def test_user_gradients(d: int, isa: str) -> None:
     name, parameter, _ = LOSSES[(d + 1) % 6]
     for bound in (0.5, 50.0):
         grid = UserBound(bound, "").grid(1.0)
-        expected = twins.user_gradients(*order_of(given), name, parameter, bound, grid)
+        expected = twins.user_gradients(*(*order_of(given), name, parameter, bound, grid))
         for threads in (1, 3):
             args = (*order_of(given), name, parameter, 0, bound, grid, threads)
             found = kernels.user_gradients(*args)
@@ -186,7 +186,7 @@ def test_a_loss_of_ones_own() -> None:
     pointer = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double, ctypes.c_double)(derivative)
     address = ctypes.cast(pointer, ctypes.c_void_p).value
     grid = 2.0**-20
-    expected = twins.user_gradients(*order_of(given), derivative, 0.0, 1.0, grid)
+    expected = twins.user_gradients(*(*order_of(given), derivative, 0.0, 1.0, grid))
     args = order_of(given)
     found = kernels.user_gradients(*args, "function", 0.0, address, 1.0, grid, 1)
     assert (np.abs(found - expected) <= rows_per_task(given)).all()

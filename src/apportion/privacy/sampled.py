@@ -45,7 +45,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apportion.privacy.errors import ParameterError
+from apportion.errors import ParameterError
 
 _GRID = 1e-4  # dp-accounting's default
 _CURVE, _ENTRY, _SUM = 2.0**-46, 2.0**-50, 2.0**-51
