@@ -248,9 +248,7 @@ def make_report(
 
     ``counts`` are the task counts that were used, if they are not the allocation's own.
     """
-    inputs, source = allocation.public_inputs(), allocation if counts is None else counts
-    if counts is not None:
-        inputs = {"allocation": repr(allocation), **counts.public_inputs()}
+    source = allocation if counts is None else counts
     warnings = source.warnings() + warnings
     delta = curator.target.delta
     if delta > LARGE_DELTA:
@@ -258,10 +256,17 @@ def make_report(
     return PrivacyReport(
         ledger=curator.ledger,
         secret_noise=curator.secret_noise,
-        public_inputs={**public_inputs, **inputs},
+        public_inputs={**public_inputs, **allocation_inputs(allocation, counts)},
         warnings=warnings,
         neighbouring=source.neighbouring(),
     )
+
+
+def allocation_inputs(allocation: Allocation, counts: Counts | None) -> dict[str, Any]:
+    """What an allocation takes as public; ``counts`` as in ``make_report``."""
+    if counts is None:
+        return allocation.public_inputs()
+    return {"allocation": repr(allocation), **counts.public_inputs()}
 
 
 class MultiTaskLinear(Estimator):
