@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,11 +14,12 @@ from apportion.data import Interactions
 from apportion.data.ids import Integers, find_ids, match_ids, read_ids
 from apportion.engine import CpuEngine
 from apportion.privacy import PrivacyReport
+from apportion.privacy.bounds import row_sums
 from apportion.privacy.checks import number, whole, word
 from apportion.privacy.errors import DataError, NotFittedError, ParameterError
+from apportion.recommend.scores import ExactScores, Scores
 
 Array = NDArray[np.float64]
-Scores = NDArray[np.float32]
 Ids = NDArray[Any]
 
 # A history: ids of items, or ratings by item.
@@ -99,6 +101,11 @@ class ItemModel:
     privacy: PrivacyReport
     intercepts: Scores | None = None
 
+    @cached_property
+    def exact_scores(self) -> ExactScores:
+        """What scores all items; kept, since making it takes longer than one user's scores."""
+        return ExactScores(self.items)
+
 
 class Recommender:
     """Recommends, predicts and compares items, from a released model and a user's own history."""
@@ -150,8 +157,9 @@ class Recommender:
         """The ratings (explicit) or scores (implicit) of items for a user with this history, [items]."""
         wanted = self._places("items", items)
         rows = self._one(history, unknown)
-        scores = self._factors[wanted] @ self._fold_in(rows)[0] + rows.mean[0]
-        return self._ratings(scores + self._intercepts[wanted])
+        # As in predict_many, term by term.
+        product = row_sums(self._factors[wanted] * self._fold_in(rows)[0])
+        return self._ratings(rows.mean[0] + (product + self._intercepts[wanted]))
 
     def recommend(
         self,
@@ -200,7 +208,7 @@ class Recommender:
         for first in range(0, len(known), step):
             row = known[first : first + step]
             place = item[row]
-            product = np.einsum("ij,ij->i", vectors[user[row]], factors[place])
+            product = row_sums(factors[place] * vectors[user[row]])
             scores[row] += product + intercepts[place]
         return self._ratings(scores)
 
@@ -215,7 +223,8 @@ class Recommender:
         """The k best items of every user: a table of user, rank (from 1 on), item and score.
 
         Users come in the order of ``histories``, items best first, with their titles if the model has
-        some. ``on_users`` is told, after each block, how many users it had. To hold fewer at once, see
+        some. A user's rows are those of ``recommend``, to the last bit, whoever else is asked for.
+        ``on_users`` is told, after each block, how many users it had. To hold fewer at once, see
         ``recommend_blocks``.
         """
         k = whole("k", k, at_least=1)
@@ -279,11 +288,11 @@ class Recommender:
         if by == "cosine":
             norm = np.linalg.norm(factors, axis=1, keepdims=True)
             factors = factors / np.maximum(norm, np.float32(1e-30))
-        step = _rows_at_once(len(factors))
+        step, score = _rows_at_once(len(factors)), ExactScores(factors)
         for first in range(0, len(wanted), step):
             block = wanted[first : first + step]
             each = np.arange(len(block) + 1)
-            yield CpuEngine().top(factors[block] @ factors.T, k, each, block)
+            yield CpuEngine().top(score(factors[block]), k, each, block)
 
     def save(self, folder: str | Path, titles: Any = None) -> None:
         """Write the released model to a folder that ``apportion.load`` reads; never the noise key.
@@ -380,14 +389,14 @@ class Recommender:
         self, rows: "_Rows", k: int, exclude: bool
     ) -> Iterator[tuple[Integers, Integers, Scores]]:
         k = min(k, len(self.item_ids))
-        small = self._fold_in(rows).astype(np.float32)
-        newcomer: NDArray[np.bool_] = ~np.asarray(small.any(axis=1))
+        vectors, score = self._fold_in(rows), self.released.exact_scores
+        newcomer: NDArray[np.bool_] = ~np.asarray(vectors.any(axis=1))
         popularity = self.released.counts
         step = _rows_at_once(len(self.items))
         for first in range(0, len(rows.user), step):
             stop = min(first + step, len(rows.user))
             with np.errstate(all="ignore"):  # whatever 32 bits cannot hold is the largest or last
-                scores = small[first:stop] @ self.items.T
+                scores = score(vectors[first:stop])
                 if self.released.intercepts is not None:
                     scores += self.released.intercepts
             new = newcomer[first:stop]
