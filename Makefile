@@ -4,14 +4,34 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 FRESH := $(VENV)/.fresh
+LOWEST := build/lowest
+# What depends most on processors, libraries and their versions; under two minutes on two cores.
+FAST := tests/test_rounding.py tests/test_warnings.py tests/allocation/test_weights.py tests/cli/test_commands.py \
+	tests/data/test_interactions.py tests/data/test_tasks.py tests/engine/test_cpu.py tests/engine/test_kernels.py \
+	tests/engine/test_spectral.py tests/privacy/test_bounds.py tests/privacy/test_gaussian.py \
+	tests/privacy/test_ledger.py tests/privacy/test_release.py tests/recommend/test_intercepts.py \
+	tests/recommend/test_item_step.py tests/recommend/test_recommender.py tests/recommend/test_scores.py \
+	tests/soundness/test_row_12_grid.py tests/soundness/test_worst_users.py tests/tasks/test_losses.py \
+	tests/tasks/test_shared.py
 
-.PHONY: demo test test-slow audit lint types format pictures lock clean
+.PHONY: demo test fast lowest test-all test-slow audit lint types format pictures lock clean
 
 demo: $(FRESH)
 	$(BIN)/apportion demo
 
 test: $(FRESH) lint types
 	$(BIN)/pytest -n 2 -q
+
+fast: $(FRESH)
+	$(BIN)/pytest -n 2 -q $(FAST)
+
+# With the lowest versions that pyproject.toml allows, and the newest tools for tests that go with them.
+lowest: $(LOWEST)/.ready
+	$(LOWEST)/bin/pytest -n 2 -q $(FAST)
+
+# The fast tests on other machines, as far as this one can play them.
+test-all:
+	.ci/machines
 
 test-slow: $(FRESH)
 	$(BIN)/pytest -n 2 -q -m slow
@@ -53,6 +73,16 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(READY)
+
+$(LOWEST)/.ready: $(READY)
+	rm -rf $(LOWEST)
+	$(PYTHON) -m venv $(LOWEST)
+	$(BIN)/pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --no-header \
+		--all-extras pyproject.toml -o $(LOWEST)/requirements.txt
+	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python -r $(LOWEST)/requirements.txt --group dev
+	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --no-deps --no-build-isolation -e .
+	@touch $(LOWEST)/.ready
 
 # Compiled code is kept beside the file it is from; when a file changes that it calls into, it is out of date,
 # and numba does not notice.
