@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 FRESH := $(VENV)/.fresh
 LOWEST := build/lowest
 # What depends most on processors, libraries and their versions; under two minutes on two cores.
-FAST := tests/test_rounding.py tests/test_warnings.py tests/allocation/test_weights.py tests/cli/test_commands.py \
+FAST := tests/test_rounding.py tests/test_warnings.py tests/allocation/test_weights.py \
 	tests/data/test_interactions.py tests/data/test_tasks.py tests/engine/test_cpu.py tests/engine/test_kernels.py \
 	tests/engine/test_spectral.py tests/privacy/test_bounds.py tests/privacy/test_gaussian.py \
 	tests/privacy/test_ledger.py tests/privacy/test_release.py tests/recommend/test_intercepts.py \
@@ -23,11 +23,11 @@ test: $(FRESH) lint types
 	$(BIN)/pytest -n 2 -q
 
 fast: $(FRESH)
-	$(BIN)/pytest -n 2 -q $(FAST)
+	$(BIN)/pytest -n 2 -q $(FAST) $(ALSO)
 
 # With the lowest versions that pyproject.toml allows, and the newest tools for tests that go with them.
 lowest: $(LOWEST)/.ready
-	$(LOWEST)/bin/pytest -n 2 -q $(FAST)
+	$(LOWEST)/bin/pytest -n 2 -q $(FAST) $(ALSO)
 
 # The fast tests on other machines, as far as this one can play them.
 test-all:
