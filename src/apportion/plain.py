@@ -44,7 +44,9 @@ def from_plain(value: Any, kinds: Iterable[type]) -> Any:
             built = {name: build(value[name]) for name in names}
             for name in names:
                 if not _fits(built[name], hints[name]):
-                    raise DataError(f"{name} of {kind.__name__} is of another type than it should be")
+                    raise DataError(
+                        f"{name} of {kind.__name__} is of another type than it should be"
+                    )
             return kind(**built)
         if isinstance(value, list):
             return tuple(build(each) for each in value)

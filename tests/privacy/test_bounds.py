@@ -353,3 +353,18 @@ def test_rows_without_a_norm_are_refused(wrong: float, stretch: bool) -> None:
     # NaN has no order: such a row would pass as if it were short, with all its other numbers.
     with pytest.raises(ap.ReleaseError, match="NaN or infinity"):
         short_rows(np.array([[1.0, 2.0, 2.0], [wrong, 5.0, 5.0]]), 1.0, stretch=stretch)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 8, 17, 64])
+def test_how_a_row_rounds_depends_on_that_row_alone(d: int) -> None:
+    # One user more or less must not move another's part by a last bit, however rows lie in memory.
+    rows = np.random.default_rng(d).normal(size=(200, d))
+    for bound in (row_norms, lambda rows: clip_rows(rows, 0.5)):
+        together = bound(rows)
+        np.testing.assert_array_equal(bound(np.asfortranarray(rows)), together)
+        for first in (0, 1, 63, 199):
+            for some in (rows[first:], np.asfortranarray(rows[first:]), rows[first : first + 1]):
+                np.testing.assert_array_equal(bound(some), together[first : first + len(some)])
+    short, _ = short_rows(rows, 1.0, stretch=True)
+    alone = [short_rows(row[None], 1.0, stretch=True)[0][0] for row in rows]
+    np.testing.assert_array_equal(short, alone)

@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from apportion.engine.cpu.machine import arithmetic
-from apportion.recommend.item_step import ItemStep
 
 import apportion as ap
 from apportion.audit.observer import observed

@@ -1,7 +1,7 @@
 """Row 10: full batches, or true Poisson samples of whole users, accounted as such."""
 
-from typing import Any
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import dp_accounting
 import dp_accounting.rdp
@@ -15,7 +15,6 @@ from apportion.engine.queries import Gradients, Sample
 from apportion.privacy import (
     Curator,
     Ledger,
-    NoiseSource,
     Part,
     PrivacyTarget,
     Record,

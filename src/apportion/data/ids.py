@@ -240,6 +240,8 @@ def _uncoerced(values: Any) -> NDArray[Any]:
 
 def column_array(column: pl.Series) -> NDArray[Any]:
     """The column as an array; what is in many pieces is copied on all cores."""
+    if column.dtype == pl.Int128:  # of which older polars panics
+        raise pl.exceptions.InvalidOperationError("NumPy has no whole numbers of 128 bits")
     if column.dtype not in (*_WHOLE, pl.Float32, pl.Float64) or column.null_count():
         return column.to_numpy()
     pieces = [piece.to_numpy() for piece in column.get_chunks()]

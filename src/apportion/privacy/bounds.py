@@ -179,7 +179,22 @@ def _scaled(
     """Rows over their largest entry, the norms of those, and that entry: no square overflows."""
     largest = np.abs(rows).max(axis=1, initial=0.0)
     unit = np.divide(rows, largest[:, None], out=np.zeros_like(rows), where=largest[:, None] > 0)
-    return unit, np.sqrt(np.einsum("ij,ij->i", unit, unit)), largest
+    return unit, np.sqrt(row_sums(unit * unit)), largest
+
+
+def row_sums(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The sum of every row, one column after the other, [rows].
+
+    So a row rounds alike whatever the other rows, their number and the processor. Libraries' sums and
+    products may choose their order by the shape.
+
+    >>> row_sums(np.array([[1.0, 2.0, 3.0], [0.0, 0.5, 0.25]]))
+    array([6.  , 0.75])
+    """
+    sums = np.zeros(len(rows))
+    for column in rows.T:
+        sums += column
+    return sums
 
 
 def clip_values(values: Floats, bound: float) -> NDArray[np.float64]:
