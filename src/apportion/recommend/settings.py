@@ -165,7 +165,10 @@ class Shares:
             number(f"shares.{each.name}", getattr(self, each.name), at_least=LEAST_SHARE, below=1)
 
 
-SOLVERS: dict[str, type[SufficientStatistics] | type[GradientDescent]] = {"ssp": SufficientStatistics, "descent": GradientDescent}
+SOLVERS: dict[str, type[SufficientStatistics] | type[GradientDescent]] = {
+    "ssp": SufficientStatistics,
+    "descent": GradientDescent,
+}
 
 
 @dataclass(frozen=True)
