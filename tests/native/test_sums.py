@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from apportion.privacy.rounding import LONGEST
 from apportion.twins import sums as twins
-from apportion.twins.users import LONGEST, short_rows
+from apportion.twins.users import short_rows
 from apportion.native import kernels
 from apportion.privacy import UserBound
 

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from apportion.twins.users import LONGEST, short_rows, solve_users, turned_items
+from apportion.privacy.rounding import LONGEST
+from apportion.twins.users import short_rows, solve_users, turned_items
 from apportion.native import kernels
 
 pytestmark = pytest.mark.skipif(kernels is None, reason="no compiled kernels")
