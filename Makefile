@@ -3,36 +3,52 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-FRESH := $(VENV)/.fresh
+BUILD := build/native/$(notdir $(VENV))
+NATIVE := $(BUILD)/.built
+LOWEST := build/lowest
+# What depends most on processors, libraries and their versions; under two minutes on two cores.
+FAST := tests/test_rounding.py tests/test_warnings.py tests/allocation/test_weights.py \
+	tests/data/test_interactions.py tests/data/test_tasks.py tests/engine/contract tests/native/test_users.py \
+	tests/privacy/test_bounds.py tests/privacy/test_gaussian.py \
+	tests/privacy/test_ledger.py tests/privacy/test_release.py tests/recommend/test_intercepts.py \
+	tests/recommend/test_recommender.py \
+	tests/soundness/test_row_12_grid.py tests/soundness/test_worst_users.py tests/tasks/test_losses.py \
+	tests/tasks/test_shared.py
 
-.PHONY: native demo test test-slow audit lint types format pictures lock clean
+.PHONY: native demo test fast lowest test-all test-slow audit lint types format pictures lock clean
 
-demo: $(FRESH)
+demo: $(NATIVE)
 	$(BIN)/apportion demo
 
-test: $(FRESH) lint types
+test: $(NATIVE) lint types
 	$(BIN)/pytest -n 2 -q
 
-test-slow: $(FRESH)
+fast: $(NATIVE)
+	$(BIN)/pytest -n 2 -q $(FAST) $(ALSO)
+
+# With the lowest versions that pyproject.toml allows, and the newest tools for tests that go with them.
+lowest: $(LOWEST)/.ready
+	$(LOWEST)/bin/pytest -n 2 -q $(FAST) $(ALSO)
+
+# The fast tests on other machines, as far as this one can play them.
+test-all:
+	.ci/machines
+
+test-slow: $(NATIVE)
 	$(BIN)/pytest -n 2 -q -m slow
 
 # What tries to prove the guarantee wrong, in its long forms: attacks, kills, forged files. Under half an hour.
 # Its trainings are tiny: one thread each.
-audit: export NUMBA_NUM_THREADS = 1
+audit: export APPORTION_NUM_THREADS = 1
 audit: export OPENBLAS_NUM_THREADS = 1
-audit: $(FRESH)
+audit: $(NATIVE)
 	$(BIN)/apportion audit --long --output apportion-results/audit/audit.html
 	$(BIN)/pytest -n 2 -q -m slow tests/audit tests/privacy tests/accounts tests/recommend tests/fuzz
-
-# The kernels, built into the checkout (what CONTRIBUTING.md names after a change of native/).
-native: $(READY)
-	$(BIN)/cmake -S . -B build/native -G Ninja -DIN_PLACE=ON \
-		-DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja -DPython_EXECUTABLE=$(abspath $(BIN))/python
-	$(BIN)/cmake --build build/native
 
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run --Werror native/*.cpp native/*.hpp
 
 types: $(READY)
 	$(BIN)/mypy
@@ -40,6 +56,7 @@ types: $(READY)
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/clang-format -i native/*.cpp native/*.hpp
 
 # The pictures of the README and of docs/.
 pictures: $(READY)
@@ -60,11 +77,27 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(READY)
 
-# Compiled code is kept beside the file it is from; when a file changes that it calls into, it is out of date,
-# and numba does not notice.
-$(FRESH): $(READY) $(wildcard src/apportion/*/*.py)
-	@find src -name '*.nb[ic]' -delete
-	@touch $(FRESH)
+# The kernels are built beside the Python files, again whenever a source changes. Without a compiler NumPy does
+# their work, more slowly.
+native: $(NATIVE)
+$(NATIVE): $(READY) CMakeLists.txt $(wildcard native/*)
+	@mkdir -p $(BUILD)
+	@if command -v c++ g++ clang++ >/dev/null; then \
+		$(BIN)/cmake -S . -B $(BUILD) -G Ninja -DIN_PLACE=ON -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
+			-DPython_EXECUTABLE=$(abspath $(BIN))/python >$(BUILD)/configure.log && \
+		$(BIN)/cmake --build $(BUILD); \
+	else echo "no C++ compiler (g++ >= 11 or clang >= 14): NumPy will do the work of the kernels"; fi
+	@touch $(NATIVE)
+
+$(LOWEST)/.ready: $(NATIVE)
+	rm -rf $(LOWEST)
+	$(PYTHON) -m venv $(LOWEST)
+	$(BIN)/pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --no-header \
+		--all-extras pyproject.toml -o $(LOWEST)/requirements.txt
+	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python -r $(LOWEST)/requirements.txt --group dev
+	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --no-deps --no-build-isolation -e .
+	@touch $(LOWEST)/.ready
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis apportion-results
+	rm -rf $(VENV) build dist src/apportion/_native*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis apportion-results

@@ -12,7 +12,7 @@ namespace {
 
 // The kind of the numbers of a buffer, or 0 if it is none of ours or in the wrong byte order.
 char kind_of_format(const char* format) {
-    if (!format) return 'u';  // bytes
+    if (!format) return 'u';                                           // bytes
     if (*format == '@' || *format == '=' || *format == '<') format++;  // we run on little-endian machines only
     if (std::strlen(format) != 1) return 0;
     if (std::strchr("bhilqn", *format)) return 'i';
@@ -58,7 +58,8 @@ Loan::Loan(nb::handle object, const char* name, bool writable, char kind, int64_
     const std::string label = name;
     if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_STRIDES | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0))) {
         PyErr_Clear();
-        throw nb::type_error((label + " must be " + (writable ? "a writable" : "an") + " array of numbers").c_str());
+        throw nb::type_error(
+            (label + " must be " + (writable ? "a writable" : "an") + " array of numbers").c_str());
     }
     std::string wrong;
     bool type = false;
@@ -125,6 +126,7 @@ nb::object new_array(const char* dtype, const int64_t* shape, int dimensions, vo
     const Array<uint8_t> whole(memory, "memory");
     const int64_t first = -reinterpret_cast<intptr_t>(whole.data()) & 63;
     *data = whole.data() + first;
-    nb::object part = memory.attr("__getitem__")(nb::slice(nb::int_(first), nb::int_(first + bytes - 64), nb::none()));
+    nb::object part =
+        memory.attr("__getitem__")(nb::slice(nb::int_(first), nb::int_(first + bytes - 64), nb::none()));
     return part.attr("view")(type).attr("reshape")(nb::tuple(sizes));
 }

@@ -92,10 +92,14 @@ constexpr const char* dtype_of() {
     if (std::is_same_v<Plain, double>) return "float64";
     constexpr bool is_signed = std::is_signed_v<Plain>;
     switch (sizeof(Plain)) {
-        case 1: return is_signed ? "int8" : "uint8";
-        case 2: return is_signed ? "int16" : "uint16";
-        case 4: return is_signed ? "int32" : "uint32";
-        default: return is_signed ? "int64" : "uint64";
+        case 1:
+            return is_signed ? "int8" : "uint8";
+        case 2:
+            return is_signed ? "int16" : "uint16";
+        case 4:
+            return is_signed ? "int32" : "uint32";
+        default:
+            return is_signed ? "int64" : "uint64";
     }
 }
 

@@ -36,8 +36,12 @@ struct GivenExamples {
 
     GivenExamples(nb::handle features_, nb::handle norms_, nb::handle feature_row_, nb::handle label_,
                   nb::handle weight_, nb::handle coef_)
-        : features(features_, "features"), norms(norms_, "norms"), feature_row(feature_row_, "feature_row"),
-          label(label_, "label"), weight(weight_, "weight"), coef(coef_, "coef") {}
+        : features(features_, "features"),
+          norms(norms_, "norms"),
+          feature_row(feature_row_, "feature_row"),
+          label(label_, "label"),
+          weight(weight_, "weight"),
+          coef(coef_, "coef") {}
 
     int64_t rows() const { return feature_row.shape(0); }
 
@@ -51,8 +55,17 @@ struct GivenExamples {
         require(bound > 0, "bound must be above 0");
         require_range(feature_row.data(), rows(), 0, features.shape(0), "feature_row", threads);
         require_weights(weight.data(), rows(), threads);
-        return {features.data(), norms.data(), feature_row.data(), label.data(), weight.data(), coef.data(),
-                d,               coef.shape(0), loss,              bound,        grid};
+        return {features.data(),
+                norms.data(),
+                feature_row.data(),
+                label.data(),
+                weight.data(),
+                coef.data(),
+                d,
+                coef.shape(0),
+                loss,
+                bound,
+                grid};
     }
 };
 
@@ -95,7 +108,8 @@ nb::object float_gradients(nb::handle features, nb::handle norms, nb::handle fea
     run(work, threads, [&] { gradients_kernels().of_rows(all, work); });
     Result<double> sums(rows.tasks, d);
     for (int64_t piece = 0; piece < count; piece++)  // in order
-        for (int64_t k = 0; k < d; k++) sums.data[pieces[size_t(piece)].task * d + k] += parts[size_t(piece * d + k)];
+        for (int64_t k = 0; k < d; k++)
+            sums.data[pieces[size_t(piece)].task * d + k] += parts[size_t(piece * d + k)];
     return sums.object;
 }
 

@@ -50,23 +50,10 @@ nb::object fill_noise(nb::handle out_, int64_t at, nb::handle words_, int64_t us
 }
 
 // noisy = sums + noise * grid; false if a sum is not a multiple of the grid, or too large.
-bool add_to_sums(nb::handle sums_, double grid, nb::handle noise_, nb::handle noisy_) {
-    const auto sums = given<double, 2>(sums_, "sums");
-    const auto noise = given<int64_t, 2>(noise_, "noise");
-    const auto noisy = changed<double, 2>(noisy_, "noisy");
-    require_length(noise.shape(0), sums.shape(0), "noise");
-    require_length(noisy.shape(0), sums.shape(0), "noisy");
-    require(noise.shape(1) == sums.shape(1) && noisy.shape(1) == sums.shape(1),
-            "noise and noisy must have as many columns as sums");
-    require(grid > 0, "grid must be positive");
-    nb::gil_scoped_release release;  // a tile of tasks: a moment
-    return noise_kernels().add_to_sums(sums.data(), noise.data(), sums.size(), grid, noisy.data());
-}
 
 }  // namespace
 
 void bind_noise(nb::module_& module) {
     module.def("fill_noise", &fill_noise, "out"_a, "at"_a, "words"_a, "used"_a, "order"_a, "ends"_a, "variance"_a,
                "block"_a, "shift"_a, "low"_a, "log"_a, "cut"_a, "other"_a, "doubt"_a);
-    module.def("add_to_sums", &add_to_sums, "sums"_a, "grid"_a, "noise"_a, "noisy"_a);
 }

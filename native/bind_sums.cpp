@@ -38,11 +38,13 @@ std::vector<Piece> pieces_of(const int64_t* start, int64_t tasks, int64_t most) 
 namespace {
 
 constexpr double LONGEST = 32767.0;
-constexpr int64_t NEAR = 1 << 22;       // bytes of features that stay in a cache shared with others
+constexpr int64_t NEAR = 1 << 22;  // bytes of features that stay in a cache shared with others
 constexpr int64_t MOST_ROWS = int64_t(1) << 32;
 constexpr double MOST_UNITS = 1 << 28;  // of a single number
 
-int64_t packed(int64_t d) { return d * (d + 1) / 2; }
+int64_t packed(int64_t d) {
+    return d * (d + 1) / 2;
+}
 
 // The rows of tasks as Python gives them, checked.
 template <class Number>
@@ -56,7 +58,10 @@ struct GivenRows {
 
     GivenRows(nb::handle features_, nb::handle user_, nb::handle label_, nb::handle share_, nb::handle weight_,
               nb::handle start_)
-        : features(features_, "features"), user(user_, "user"), label(label_, "label"), weight(weight_, "weight"),
+        : features(features_, "features"),
+          user(user_, "user"),
+          label(label_, "label"),
+          weight(weight_, "weight"),
           start(start_, "start") {
         if (!share_.is_none()) share.push_back(given<double>(share_, "share"));
     }
@@ -70,8 +75,16 @@ struct GivenRows {
         require_starts(start, rows, "start");
         if (!share.empty()) require_length(share[0].shape(0), users, "share");
         require_range(user.data(), rows, 0, users, "user", threads);
-        return {features.data(), user.data(),      label.data(), share.empty() ? nullptr : share[0].data(),
-                weight.data(),   start.data(),     start.shape(0) - 1, users, width, d};
+        return {features.data(),
+                user.data(),
+                label.data(),
+                share.empty() ? nullptr : share[0].data(),
+                weight.data(),
+                start.data(),
+                start.shape(0) - 1,
+                users,
+                width,
+                d};
     }
 };
 
@@ -89,7 +102,8 @@ nb::tuple gram_sums(nb::handle features, int64_t d, nb::handle user, nb::handle 
     require_size(grid, "grid");
     require_size(grid_of_b, "grid_of_b");
     const double longest = LONGEST * unit / std::sqrt(grid);
-    require(longest > 0 && longest <= 11585.0, "grid must not be below the squared bound of the features over 2^27");
+    require(longest > 0 && longest <= 11585.0,
+            "grid must not be below the squared bound of the features over 2^27");
     require_weights(rows.weight, given_rows.user.shape(0), threads);
     std::vector<Piece> pieces = pieces_of(rows.start, rows.tasks, MOST_ROWS);
     // The longest first: none must be left for the end.
@@ -115,7 +129,8 @@ nb::object label_sums(nb::handle features, int64_t d, nb::handle user, nb::handl
     Result<int64_t> sums(rows.tasks, width);
     const int64_t pieces = std::max<int64_t>(1, std::min(threads, count * width / (1 << 21)));
     std::vector<int64_t> edges(size_t(pieces * width));
-    const LabelSums all{rows, pieces, std::max<int64_t>(1, NEAR / (2 * width)), unit / grid, sums.data, edges.data()};
+    const LabelSums all{rows,        pieces,    std::max<int64_t>(1, NEAR / (2 * width)),
+                        unit / grid, sums.data, edges.data()};
     if (count) {
         Work work(pieces);
         run(work, threads, [&] { sums_kernels().labels(all, work); });
@@ -125,7 +140,8 @@ nb::object label_sums(nb::handle features, int64_t d, nb::handle user, nb::handl
         const int64_t task = std::upper_bound(rows.start + 1, rows.start + rows.tasks, row) - (rows.start + 1);
         for (int64_t k = 0; k < width; k++) sums.data[task * width + k] += edges[size_t(piece * width + k)];
     }
-    return sums.object[nb::make_tuple(nb::slice(nb::none(), nb::none(), nb::none()), nb::slice(nb::int_(0), nb::int_(d), nb::int_(1)))];
+    return sums.object[nb::make_tuple(nb::slice(nb::none(), nb::none(), nb::none()),
+                                      nb::slice(nb::int_(0), nb::int_(d), nb::int_(1)))];
 }
 
 nb::tuple float_sums(nb::handle features, nb::handle user, nb::handle label, nb::handle share, nb::handle weight,
@@ -154,15 +170,16 @@ nb::tuple float_sums(nb::handle features, nb::handle user, nb::handle label, nb:
     run(work, threads, [&] { sums_kernels().floats(all, work); });
     for (int64_t piece = rows.tasks; piece < count; piece++) {  // in order
         const int64_t task = pieces[size_t(piece)].task;
-        for (int64_t k = 0; k < packed(d); k++) second.data[task * packed(d) + k] += second.data[piece * packed(d) + k];
+        for (int64_t k = 0; k < packed(d); k++)
+            second.data[task * packed(d) + k] += second.data[piece * packed(d) + k];
         for (int64_t k = 0; k < d; k++) moments.data[task * d + k] += moments.data[piece * d + k];
     }
     const nb::slice tasks(nb::int_(0), nb::int_(rows.tasks), nb::int_(1));
     return nb::make_tuple(second.object[tasks], moments.object[tasks]);
 }
 
-// For each task the sum of trunc(value / grid), or the number of rows if there are no values. A part that is not below
-// 2^28 units gives zero: no bounded one is so large, and 2^32 of them fit into 64 bits.
+// For each task the sum of trunc(value / grid), or the number of rows if there are no values. A part that is not
+// below 2^28 units gives zero: no bounded one is so large, and 2^32 of them fit into 64 bits.
 nb::object number_sums(nb::handle task_, nb::handle value_, int64_t tasks, double grid, int64_t threads) {
     const auto task = given<int32_t>(task_, "task");
     std::vector<Array<const double>> value;
@@ -199,7 +216,7 @@ void bind_sums(nb::module_& module) {
                "start"_a, "unit"_a, "grid"_a, "grid_of_b"_a, "threads"_a);
     module.def("label_sums", &label_sums, "features"_a, "d"_a, "user"_a, "label"_a, "share"_a.none(), "weight"_a,
                "start"_a, "unit"_a, "grid"_a, "threads"_a);
-    module.def("float_sums", &float_sums, "features"_a, "user"_a, "label"_a, "share"_a.none(), "weight"_a, "start"_a,
-               "threads"_a);
+    module.def("float_sums", &float_sums, "features"_a, "user"_a, "label"_a, "share"_a.none(), "weight"_a,
+               "start"_a, "threads"_a);
     module.def("number_sums", &number_sums, "task"_a, "value"_a.none(), "tasks"_a, "grid"_a, "threads"_a);
 }

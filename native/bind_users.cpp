@@ -18,7 +18,9 @@ namespace {
 constexpr int64_t NARROW = 32, WIDE = 128, CACHED = int64_t(1) << 17, GATHERED = int64_t(1) << 22;
 constexpr double LONGEST = 32767.0, MARGIN = 1e-9;
 
-int64_t whole_vectors(int64_t d) { return (d + 15) / 16 * 16; }
+int64_t whole_vectors(int64_t d) {
+    return (d + 15) / 16 * 16;
+}
 
 // The rule by which vectors become 16-bit numbers: their unit, and the length that they may have before.
 struct ShortRule {

@@ -8,8 +8,8 @@
 
 namespace ISA {
 
-// A = U'U, in place, zeros below the diagonal of U and reciprocals on it. How much the worst pivot lost: its place on
-// the diagonal of A over the pivot; infinity if one is not positive.
+// A = U'U, in place, zeros below the diagonal of U and reciprocals on it. How much the worst pivot lost: its place
+// on the diagonal of A over the pivot; infinity if one is not positive.
 inline float cholesky(float* A, int64_t width) {
     float worst = 0.0f;
     for (int64_t at = 0; at < width; at += PANEL) {
@@ -70,7 +70,8 @@ inline void substitute(const float* U, float* b, float* x, int64_t width) {
                 for (int k = 0; k < 8; k++) lanes[k] = 0.0f;
                 solved = Floats::load(lanes);
             }
-            for (int p = 0; p < PANEL; p++) sums[p] = fused(Floats::load(U + (at + p) * width + j), solved, sums[p]);
+            for (int p = 0; p < PANEL; p++)
+                sums[p] = fused(Floats::load(U + (at + p) * width + j), solved, sums[p]);
         }
         float known[PANEL];
         totals(sums, known);

@@ -1,15 +1,16 @@
 // Sums over users of clipped gradients. The gradient of an example is loss'(theta . x, y) x, of norm |loss'| |x|.
 //
 // Clipped row by row, to C:      w s x / max(1, |s| |x| / C),  s = loss'.
-// Clipped user by user, to C:    all of a user's w s x, over max(1, N / C), with N^2 = the sum over the user's tasks of
+// Clipped user by user, to C:    all of a user's w s x, over max(1, N / C), with N^2 = the sum over the user's
+// tasks of
 //                                (the sum of |w s| |x| there)^2: no less than the squared norm over all tasks.
 //
 // Then every number is divided by the grid and rounded towards zero, which makes no norm larger: a part has norm at
-// most C / grid (times w <= 1). What is left of C by rounding (1e-15 of it) is the caller's margin of 1e-9. An example
-// whose slope is not finite, or whose features are smaller than any data, gives nothing.
+// most C / grid (times w <= 1). What is left of C by rounding (1e-15 of it) is the caller's margin of 1e-9. An
+// example whose slope is not finite, or whose features are smaller than any data, gives nothing.
 //
-// No sum overflows: a number that is not below 2^28 units gives zero (C is at most 2^26 of them), and the sum of 2^32
-// rows (counted at the border) fits into 64 bits.
+// No sum overflows: a number that is not below 2^28 units gives zero (C is at most 2^26 of them), and the sum of
+// 2^32 rows (counted at the border) fits into 64 bits.
 #include "gradients.hpp"
 
 #include <algorithm>
@@ -62,9 +63,13 @@ void add_units(int64_t* total, const double* x, double slope, int64_t d) {
     }
 }
 
-double usable(double slope, double norm) { return std::isfinite(slope) && norm >= SMALLEST ? slope : 0.0; }
+double usable(double slope, double norm) {
+    return std::isfinite(slope) && norm >= SMALLEST ? slope : 0.0;
+}
 
-double shortened(double slope, double excess) { return excess > 1.0 ? slope / excess : slope; }
+double shortened(double slope, double excess) {
+    return excess > 1.0 ? slope / excess : slope;
+}
 
 double slope_of(const Examples& all, int64_t row, int64_t task) {
     const int64_t place = all.feature_row[row];
@@ -107,7 +112,8 @@ void of_users(const UserGradients& all, Work& work) {
     const Examples& rows = all.rows;
     const int64_t d = rows.d;
     int64_t longest = 0;
-    for (int64_t user = 0; user < all.users; user++) longest = std::max(longest, all.start[user + 1] - all.start[user]);
+    for (int64_t user = 0; user < all.users; user++)
+        longest = std::max(longest, all.start[user + 1] - all.start[user]);
     Room<double> slopes(longest);
     Room<int64_t> units(rows.tasks * d);
     for (int64_t block; (block = work.take()) >= 0;)
@@ -143,7 +149,9 @@ void of_users(const UserGradients& all, Work& work) {
     }
 }
 
-double one_derivative(const Loss& loss, double z, double y) { return derivative(loss, z, y); }
+double one_derivative(const Loss& loss, double z, double y) {
+    return derivative(loss, z, y);
+}
 
 }  // namespace
 

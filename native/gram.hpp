@@ -50,7 +50,8 @@ inline void add_block(Strided<Number> x, const Number* right, int64_t rows, Numb
 
 // The same for a panel of PANEL rows, columns first : width.
 template <int sign, class Number>
-inline void add_panel(Strided<Number> x, const Number* right, int64_t rows, Number* out, int64_t first, int64_t width) {
+inline void add_panel(Strided<Number> x, const Number* right, int64_t rows, Number* out, int64_t first,
+                      int64_t width) {
     constexpr int LANES = Vector<Number>::LANES;
     for (int p = 0; p < PANEL; p += BLOCK_ROWS) {
         const Strided<Number> some{x.left + p * x.across, x.down, x.across};
@@ -66,7 +67,8 @@ template <class Number>
 inline void add_gram(const Number* left, const Number* right, int64_t rows, Number* total, int64_t width) {
     constexpr int LANES = Vector<Number>::LANES;
     for (int64_t at = 0; at < width; at += PANEL)
-        add_panel<1>(Strided<Number>{left + at, width, 1}, right, rows, total + at * width, at / LANES * LANES, width);
+        add_panel<1>(Strided<Number>{left + at, width, 1}, right, rows, total + at * width, at / LANES * LANES,
+                     width);
 }
 
 }  // namespace ISA

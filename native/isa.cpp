@@ -35,12 +35,11 @@ Isa find(const std::string& name) {
     for (Isa set : {Isa::portable, Isa::avx2, Isa::avx512}) {
         if (name != NAMES[int(set)]) continue;
         if (has(set)) return set;
-        throw std::invalid_argument("the instruction set " + name + " is not on this processor; it has: " +
-                                    [] {
-                                        std::string all;
-                                        for (const std::string& each : isas()) all += " " + each;
-                                        return all.substr(1);
-                                    }());
+        throw std::invalid_argument("the instruction set " + name + " is not on this processor; it has: " + [] {
+            std::string all;
+            for (const std::string& each : isas()) all += " " + each;
+            return all.substr(1);
+        }());
     }
     throw std::invalid_argument("an instruction set is portable, avx2 or avx512, not '" + name + "'");
 }
@@ -58,9 +57,13 @@ std::atomic<Isa>& chosen() {
 
 }  // namespace
 
-Isa isa() { return chosen(); }
+Isa isa() {
+    return chosen();
+}
 
-const char* isa_name() { return NAMES[int(isa())]; }
+const char* isa_name() {
+    return NAMES[int(isa())];
+}
 
 std::vector<std::string> isas() {
     std::vector<std::string> all;
@@ -69,4 +72,6 @@ std::vector<std::string> isas() {
     return all;
 }
 
-void use_isa(const std::string& name) { chosen() = find(name); }
+void use_isa(const std::string& name) {
+    chosen() = find(name);
+}

@@ -22,24 +22,26 @@ void use_isa(const std::string& name);
 // Declares `name`, a table of type Kernels, in the namespace of every instruction set, and the choice among them,
 // `name##_kernels()`.
 #ifdef APPORTION_X86
-#define DECLARE_KERNELS(Kernels, name)                                       \
-    namespace portable {                                                     \
-    extern const Kernels name;                                               \
-    }                                                                        \
-    namespace avx2 {                                                         \
-    extern const Kernels name;                                               \
-    }                                                                        \
-    namespace avx512 {                                                       \
-    extern const Kernels name;                                               \
-    }                                                                        \
-    static inline const Kernels& name##_kernels() {                          \
-        if (isa() == Isa::avx512) return avx512::name;                       \
-        return isa() == Isa::avx2 ? avx2::name : portable::name;             \
+#define DECLARE_KERNELS(Kernels, name)                           \
+    namespace portable {                                         \
+    extern const Kernels name;                                   \
+    }                                                            \
+    namespace avx2 {                                             \
+    extern const Kernels name;                                   \
+    }                                                            \
+    namespace avx512 {                                           \
+    extern const Kernels name;                                   \
+    }                                                            \
+    static inline const Kernels& name##_kernels() {              \
+        if (isa() == Isa::avx512) return avx512::name;           \
+        return isa() == Isa::avx2 ? avx2::name : portable::name; \
     }
 #else
-#define DECLARE_KERNELS(Kernels, name)                                       \
-    namespace portable {                                                     \
-    extern const Kernels name;                                               \
-    }                                                                        \
-    static inline const Kernels& name##_kernels() { return portable::name; }
+#define DECLARE_KERNELS(Kernels, name)              \
+    namespace portable {                            \
+    extern const Kernels name;                      \
+    }                                               \
+    static inline const Kernels& name##_kernels() { \
+        return portable::name;                      \
+    }
 #endif

@@ -80,22 +80,8 @@ Filling fill(const Distribution& by, int64_t* out, int64_t count, int64_t at, co
     return {at, used, Filled::done, 0, 0, 0, 0};
 }
 
-// noisy = sums + noise * grid, added as whole numbers of at most 2^53 + 2^60: only the noisy sum is rounded, if it
-// has more than 53 bits. False if a sum is not a multiple of the grid, or larger than 2^53 times it.
-bool add_to_sums(const double* sums, const int64_t* noise, int64_t count, double grid, double* noisy) {
-    bool fine = true;
-    for (int64_t i = 0; i < count; i++) {
-        const double units = sums[i] / grid;  // exact: the grid is a power of two
-        const bool good = std::fabs(units) <= 9007199254740992.0 && std::nearbyint(units) == units;
-        fine &= good;
-        const uint64_t whole = uint64_t(int64_t(good ? units : 0.0)) + uint64_t(noise[i]);
-        noisy[i] = double(int64_t(whole)) * grid;
-    }
-    return fine;
-}
-
 }  // namespace
 
-extern const NoiseKernels noise{fill, add_to_sums};
+extern const NoiseKernels noise{fill};
 
 }  // namespace ISA

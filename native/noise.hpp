@@ -33,7 +33,6 @@ struct Filling {
 struct NoiseKernels {
     Filling (*fill)(const Distribution&, int64_t* out, int64_t count, int64_t at, const uint64_t* words,
                     int64_t supply, int64_t used);
-    bool (*add_to_sums)(const double* sums, const int64_t* noise, int64_t count, double grid, double* noisy);
 };
 
 DECLARE_KERNELS(NoiseKernels, noise)

@@ -7,14 +7,16 @@
 //     A += z z',        z = round(g x),  g = (r - slack) / LONGEST,  r = sqrt(w) longest,
 //                       longest = LONGEST unit / sqrt(grid),  slack = sqrt(d) / 2.
 //
-// Rounding moves a vector by at most slack, so |z| <= r and |z z'| <= r^2 = w (LONGEST unit)^2 / grid: the bound of w x x'
-// holds after rounding, up to 2^-21 for the factors in float32. Next to A, b takes weight ((r - slack) / longest)^2.
+// Rounding moves a vector by at most slack, so |z| <= r and |z z'| <= r^2 = w (LONGEST unit)^2 / grid: the bound of
+// w x x' holds after rounding, up to 2^-21 for the factors in float32. Next to A, b takes weight ((r - slack) /
+// longest)^2.
 //
-// No sum overflows. |z_k| <= r (1 + 2^-15) + 1/2 <= 2^14 fits into 16 bits as longest <= 2^13.5 (checked at the border)
-// and w <= 1 (likewise), a sum of two products into 2^29, and products are added in 32 bits only while the r^2 of
-// their rows add up to less than ROOM. Parts of b are added in 32 bits while |f| 2^15 adds up to less than ROOM; a
-// row that alone is more (|x| is tiny, or its bound was broken) is added in 64 bits, number by number, and a number
-// that is not below 2^31 gives zero. 64 bits then hold the sum of 2^32 rows of 2^31 (rows are counted at the border).
+// No sum overflows. |z_k| <= r (1 + 2^-15) + 1/2 <= 2^14 fits into 16 bits as longest <= 2^13.5 (checked at the
+// border) and w <= 1 (likewise), a sum of two products into 2^29, and products are added in 32 bits only while the
+// r^2 of their rows add up to less than ROOM. Parts of b are added in 32 bits while |f| 2^15 adds up to less than
+// ROOM; a row that alone is more (|x| is tiny, or its bound was broken) is added in 64 bits, number by number, and
+// a number that is not below 2^31 gives zero. 64 bits then hold the sum of 2^32 rows of 2^31 (rows are counted at
+// the border).
 #include "sums.hpp"
 
 #include <algorithm>
@@ -27,7 +29,7 @@
 namespace ISA {
 namespace {
 
-constexpr int TILE = 32, AHEAD = 16;  // pairs of rows; rows that are asked for before they are needed
+constexpr int TILE = 64, AHEAD = 16;  // pairs of rows; rows that are asked for before they are needed
 constexpr double LONGEST = 32767.0, SHORT = 32768.0;
 constexpr double ROOM = 2147483648.0 - 65536.0, BEYOND = 1152921504606846976.0;
 #if defined(__AVX512F__)
@@ -42,7 +44,9 @@ void ask_for(const Number* row, int64_t width) {
 }
 
 // A factor of this size belongs to features that are all zero; so does one that is not a number.
-double within(double factor) { return std::fabs(factor) < BEYOND ? factor : 0.0; }
+double within(double factor) {
+    return std::fabs(factor) < BEYOND ? factor : 0.0;
+}
 
 // Rows of features, each with a factor, that are to be added to a right-hand side.
 struct Labels {
@@ -112,7 +116,8 @@ void put_pair(int32_t* out, const int16_t* x, float f, const int16_t* y, float g
     }
 }
 
-// total[p, q] = sum of products over the pairs (+ what was there, unless it is fresh), p < WORD_ROWS, q in the vectors.
+// total[p, q] = sum of products over the pairs (+ what was there, unless it is fresh), p < WORD_ROWS, q in the
+// vectors.
 template <int vectors, bool fresh>
 void add_block(const int32_t* left, const int32_t* right, int pairs, int32_t* total, int64_t width) {
     Words sums[vectors][WORD_ROWS] = {};
@@ -183,8 +188,13 @@ class Gram {
 
 public:
     explicit Gram(const GramSums& all)
-        : all_(all), rows_(all.rows), width_(all.rows.width), total_(width_ * width_, UNTOUCHED), tile_(TILE * width_),
-          large_(width_ * width_, UNTOUCHED), b_(width_) {}
+        : all_(all),
+          rows_(all.rows),
+          width_(all.rows.width),
+          total_(width_ * width_, UNTOUCHED),
+          tile_(TILE * width_),
+          large_(width_ * width_, UNTOUCHED),
+          b_(width_) {}
 
     void operator()(const Piece& piece, Work& work) {
         const double longest = all_.longest, per_square = all_.to_grid / longest / longest;

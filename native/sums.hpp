@@ -7,8 +7,8 @@
 #include "isa.hpp"
 #include "threads.hpp"
 
-// Rows of tasks, start[i] : start[i + 1]. A row has features of its user, a label and a weight; the label counts times
-// the user's share.
+// Rows of tasks, start[i] : start[i + 1]. A row has features of its user, a label and a weight; the label counts
+// times the user's share.
 template <class Number>
 struct TaskRows {
     const Number* features;  // [users, width]
@@ -26,8 +26,8 @@ struct Piece {
 // Every weight is from 0 to 1; otherwise a ValueError.
 void require_weights(const double* weight, int64_t count, int64_t threads);
 
-// All rows of all tasks in order: long tasks in pieces of PIECE_ROWS rows, or longer ones if there were more of a task
-// than `most`.
+// All rows of all tasks in order: long tasks in pieces of PIECE_ROWS rows, or longer ones if there were more of a
+// task than `most`.
 std::vector<Piece> pieces_of(const int64_t* start, int64_t tasks, int64_t most);
 constexpr int64_t PIECE_ROWS = 1 << 15;
 constexpr int64_t FLOAT_PIECES = 16;  // of a task, where each takes memory
@@ -47,7 +47,8 @@ struct LabelSums {
     int64_t pieces;   // equal parts of all rows
     int64_t at_once;  // users whose features stay in a cache
     double to_grid;
-    int64_t *sums, *edges;  // [tasks, width]; [pieces, width]: of a piece's first task, if it began in another piece
+    int64_t *sums,
+        *edges;  // [tasks, width]; [pieces, width]: of a piece's first task, if it began in another piece
 };
 
 // sum of w x x' and of w y x in float64, a piece each [pieces, ...]: where there is no noise.

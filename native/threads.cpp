@@ -15,12 +15,18 @@ namespace {
 constexpr int64_t EVERY = 50'000'000;  // nanoseconds between two looks for signals
 constexpr int64_t MOST = 4096;
 
-int64_t now() { return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1); }
+int64_t now() {
+    return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
 
 }  // namespace
 
 Work::Work(int64_t pieces)
-    : next_(0), pieces_(pieces), stopped_(false), interrupted_(false), caller_(std::this_thread::get_id()),
+    : next_(0),
+      pieces_(pieces),
+      stopped_(false),
+      interrupted_(false),
+      caller_(std::this_thread::get_id()),
       looked_(now()) {}
 
 int64_t Work::take() {
@@ -34,7 +40,9 @@ bool Work::stopped() {
     return stopped_.load(std::memory_order_relaxed);
 }
 
-void Work::stop() { stopped_.store(true, std::memory_order_relaxed); }
+void Work::stop() {
+    stopped_.store(true, std::memory_order_relaxed);
+}
 
 void Work::look_for_signals() {
     looked_ = now();
@@ -47,9 +55,15 @@ void Work::look_for_signals() {
 }
 
 Locks::Locks() : mutexes_(new std::mutex[COUNT]) {}
-Locks::~Locks() { delete[] mutexes_; }
-void Locks::lock(int64_t which) { mutexes_[which % COUNT].lock(); }
-void Locks::unlock(int64_t which) { mutexes_[which % COUNT].unlock(); }
+Locks::~Locks() {
+    delete[] mutexes_;
+}
+void Locks::lock(int64_t which) {
+    mutexes_[which % COUNT].lock();
+}
+void Locks::unlock(int64_t which) {
+    mutexes_[which % COUNT].unlock();
+}
 
 void run(Work& work, int64_t threads, const std::function<void()>& thread) {
     if (threads < 1 || threads > MOST) throw std::invalid_argument("threads must be from 1 to 4096");

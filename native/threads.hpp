@@ -30,7 +30,7 @@ private:
     std::atomic<bool> stopped_;
     bool interrupted_;  // a Python exception waits in the thread that called
     const std::thread::id caller_;
-    int64_t looked_;    // when for signals, in nanoseconds
+    int64_t looked_;  // when for signals, in nanoseconds
 
     void look_for_signals();
 };
@@ -51,5 +51,6 @@ private:
 
 // `thread()` in so many threads at most, the calling one among them, without Python's lock. Returns when all are
 // done. The first exception of a thread is passed on, and so is Ctrl-C. Fewer threads are started where there are
-// fewer pieces, or where the system refuses more: so threads take pieces, and nothing depends on how many there are.
+// fewer pieces, or where the system refuses more: so threads take pieces, and nothing depends on how many there
+// are.
 void run(Work& work, int64_t threads, const std::function<void()>& thread);

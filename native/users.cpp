@@ -6,10 +6,12 @@
 // (X'X + D) v = X'y with D = S + ridge I diagonal. It is solved in float32, which is enough: a user's vector is the
 // user's own, and is bounded in float64 before anything is released. In this order, until one is good enough:
 //
-// 1. Conjugate gradients, without X'X, preconditioned by its diagonal S = diag(A), A = X'X + D. As A >= D >= S / grown
-//    with grown = max S / D, an error e of v that leaves r = A e has |e| <= grown (r'S^-1 r)^1/2 in the norm of S. They
-//    stop where this is at most 1e-5 of |v|: less than what is lost where vectors become 16-bit numbers.
-// 2. A Cholesky factor of the smaller of the two systems: (Z Z' + I) a = y, v = D^-1/2 Z'a with Z = X D^-1/2, if there
+// 1. Conjugate gradients, without X'X, preconditioned by its diagonal S = diag(A), A = X'X + D. As A >= D >= S /
+// grown
+//    with grown = max S / D, an error e of v that leaves r = A e has |e| <= grown (r'S^-1 r)^1/2 in the norm of S.
+//    They stop where this is at most 1e-5 of |v|: less than what is lost where vectors become 16-bit numbers.
+// 2. A Cholesky factor of the smaller of the two systems: (Z Z' + I) a = y, v = D^-1/2 Z'a with Z = X D^-1/2, if
+// there
 //    are fewer rows than factors; otherwise A itself, the solution corrected once where a pivot lost much.
 // 3. Float64, plain and slow. A direction whose pivot is lost in rounding is left out.
 //
@@ -29,8 +31,9 @@ namespace ISA {
 namespace {
 
 constexpr int ROWS = 8, AHEAD = 32, TILE = 64;
-// Of conjugate gradients. After a quarter of the steps a fifth of the way must be done: it goes on about as it began.
-// Where the diagonal has grown by more than GROWN, what float32 rounds off r could alone be as much as SETTLED.
+// Of conjugate gradients. After a quarter of the steps a fifth of the way must be done: it goes on about as it
+// began. Where the diagonal has grown by more than GROWN, what float32 rounds off r could alone be as much as
+// SETTLED.
 constexpr int WIDE = 32, STEPS = 16, SOON = 4;
 constexpr double SETTLED = 1e-10, BY_THEN = 1e-2, GROWN = 30.0;
 // A pivot so much smaller than its place on the diagonal asks for a correction, which must be at most this large.
@@ -41,7 +44,9 @@ constexpr float LARGE = 1e30f, SMALL = 1e-30f;
 constexpr double SMALL_SQUARE = 1e-24, LARGE_SQUARE = 1e30;
 constexpr double LOST = 1e-14;  // of a pivot in float64, times d
 
-bool fits(double square) { return SMALL_SQUARE < square && square < LARGE_SQUARE; }
+bool fits(double square) {
+    return SMALL_SQUARE < square && square < LARGE_SQUARE;
+}
 
 // One user's rows, and room of a thread's own: vectors of `width`, and a matrix and tiles for factors.
 struct System {
@@ -180,7 +185,8 @@ bool solve_by_steps(System& own) {
         multiply(own);
         const auto [after, length] = step(own, float(unexplained / double(product(own.p, own.q, width))));
         if (double(after) <= needed * double(length)) return true;
-        if (!(double(after) < infinity && (number != SOON || double(after) <= by_then * double(length)))) return false;
+        if (!(double(after) < infinity && (number != SOON || double(after) <= by_then * double(length))))
+            return false;
         turn(own, float(double(after) / unexplained));
         unexplained = after;
     }
@@ -223,7 +229,8 @@ void unexplained(const System& own, double* left) {
         Doubles sum{};
         for (int64_t k = 0; k < width; k += 8) sum = fused(load_doubles(x + k), load_doubles(own.v + k), sum);
         const Doubles error = Doubles::spread(own.label(row) - total(sum));
-        for (int64_t k = 0; k < width; k += 8) fused(error, load_doubles(x + k), Doubles::load(left + k)).store(left + k);
+        for (int64_t k = 0; k < width; k += 8)
+            fused(error, load_doubles(x + k), Doubles::load(left + k)).store(left + k);
     }
     for (int64_t k = 0; k < own.all.d; k++) left[k] = left[k] - double(own.diagonal[k]) * double(own.v[k]);
 }
@@ -267,7 +274,8 @@ bool solve_primal(System& own) {
 // out[k] += factor * x[k], from a multiple of 8 on.
 void add_scaled(double* out, const double* x, double factor, int64_t first, int64_t width) {
     const Doubles scale = Doubles::spread(factor);
-    for (int64_t k = first; k < width; k += 8) fused(scale, Doubles::load(x + k), Doubles::load(out + k)).store(out + k);
+    for (int64_t k = first; k < width; k += 8)
+        fused(scale, Doubles::load(x + k), Doubles::load(out + k)).store(out + k);
 }
 
 // 3. Into v [width]; zeros if there are no rows.
@@ -336,9 +344,9 @@ bool solve_quickly(System& own, double least) {
     return SMALL < length && length < LARGE;
 }
 
-// A vector [width] as 16-bit whole numbers of norm at most 2^15 - 1. Rounding moves it by at most sqrt(d) / 2 units, so
-// `limit` is that much less than the bound: |short| <= limit / unit + sqrt(d) / 2 <= 2^15 - 1. A vector that is not
-// finite has no direction: it gives zeros.
+// A vector [width] as 16-bit whole numbers of norm at most 2^15 - 1. Rounding moves it by at most sqrt(d) / 2
+// units, so `limit` is that much less than the bound: |short| <= limit / unit + sqrt(d) / 2 <= 2^15 - 1. A vector
+// that is not finite has no direction: it gives zeros.
 void shorten(double* v, int64_t d, double limit, double unit, bool stretch, int16_t* out, int64_t width) {
     std::fill_n(out, width, int16_t(0));
     const int64_t whole = (d + 7) / 8 * 8;
@@ -388,8 +396,8 @@ void solve(const UserSystems& all, Work& work) {
     Room<double> exact(width);
     float* at = vectors.data();
     auto take = [&] { return std::exchange(at, at + width); };
-    System own{all,    work,   0,      0,      0,      width,       nullptr,      take(), take(),
-               take(), take(), take(), take(), rows.data(), matrix.data()};
+    System own{all,    work,   0,      0,      0,      width,       nullptr,      take(),
+               take(), take(), take(), take(), take(), rows.data(), matrix.data()};
     std::fill_n(own.diagonal, width, 1.0f);
     double least = std::numeric_limits<double>::infinity();
     for (int64_t k = 0; k < all.d; k++) least = all.eigenvalues[k] < least ? all.eigenvalues[k] : least;
@@ -419,8 +427,7 @@ void solve(const UserSystems& all, Work& work) {
             else
                 solve_exactly(all, user, work, v);
             if (all.vectors) std::copy_n(v, all.d, all.vectors + user * all.d);
-            if (all.shorts)
-                shorten(v, all.d, all.limit, all.unit, all.stretch, all.shorts + user * width, width);
+            if (all.shorts) shorten(v, all.d, all.limit, all.unit, all.stretch, all.shorts + user * width, width);
         }
     }
 }

@@ -201,7 +201,8 @@ template <class Number>
     });
 #elif defined(__aarch64__)
     each_part(PART {
-        c.part[i] = (Doubles::Part)vfmaq_f64((float64x2_t)c.part[i], (float64x2_t)a.part[i], (float64x2_t)b.part[i]);
+        c.part[i] =
+            (Doubles::Part)vfmaq_f64((float64x2_t)c.part[i], (float64x2_t)a.part[i], (float64x2_t)b.part[i]);
     });
 #else  // the C library's: exact, and slow where the processor has no instruction for it
     each_part(PART {
@@ -254,8 +255,12 @@ typedef int64_t TwoLongs __attribute__((vector_size(16)));
 }
 
 // One number, rounded once. (Inlined: where there is no instruction it is a call of the C library.)
-[[gnu::always_inline]] inline float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-[[gnu::always_inline]] inline double fused(double a, double b, double c) { return __builtin_fma(a, b, c); }
+[[gnu::always_inline]] inline float fused(float a, float b, float c) {
+    return __builtin_fmaf(a, b, c);
+}
+[[gnu::always_inline]] inline double fused(double a, double b, double c) {
+    return __builtin_fma(a, b, c);
+}
 
 // The sum of the lanes: halves first, whatever the registers are.
 template <class Number>
@@ -308,7 +313,8 @@ template <class Number>
 // total + a_2k b_2k + a_2k+1 b_2k+1, a and b being pairs of 16-bit numbers.
 [[gnu::always_inline]] inline Words add_pairs(Words a, Words b, Words total) {
 #if defined(__AVX512VNNI__)
-    total.part[0] = (Words::Part)_mm512_dpwssd_epi32((__m512i)total.part[0], (__m512i)a.part[0], (__m512i)b.part[0]);
+    total.part[0] =
+        (Words::Part)_mm512_dpwssd_epi32((__m512i)total.part[0], (__m512i)a.part[0], (__m512i)b.part[0]);
 #elif defined(__AVX2__)
     each_part(PART { total.part[i] += (Words::Part)_mm256_madd_epi16((__m256i)a.part[i], (__m256i)b.part[i]); });
 #elif defined(__x86_64__)
@@ -354,8 +360,10 @@ template <class Number>
         two[i] = _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
     }
     // Lane k and k + 2: now the vectors are 0 2 | 1 3 and 4 6 | 5 7. Then the last two.
-    const __m256 low = _mm256_add_ps(_mm256_shuffle_ps(two[0], two[1], 0x44), _mm256_shuffle_ps(two[0], two[1], 0xEE));
-    const __m256 high = _mm256_add_ps(_mm256_shuffle_ps(two[2], two[3], 0x44), _mm256_shuffle_ps(two[2], two[3], 0xEE));
+    const __m256 low =
+        _mm256_add_ps(_mm256_shuffle_ps(two[0], two[1], 0x44), _mm256_shuffle_ps(two[0], two[1], 0xEE));
+    const __m256 high =
+        _mm256_add_ps(_mm256_shuffle_ps(two[2], two[3], 0x44), _mm256_shuffle_ps(two[2], two[3], 0xEE));
     const __m256 all = _mm256_add_ps(_mm256_shuffle_ps(low, high, 0x88), _mm256_shuffle_ps(low, high, 0xDD));
     float found[8];
     _mm256_storeu_ps(found, all);

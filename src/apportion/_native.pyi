@@ -172,7 +172,6 @@ def fill_noise(
     other: NDArray[np.uint16],
     doubt: float,
 ) -> tuple[int, int, int, int, int, int, int]: ...
-def add_to_sums(sums: Floats, grid: float, noise: Longs, noisy: Floats) -> bool: ...
 
 # Counting sorts: twins/sorting.py
 

@@ -1,14 +1,19 @@
-"""Parameters as plain Python numbers, within their range, or a clear error.
+"""Parameters as plain Python numbers, arrays as our own float64, within their range, or a clear error.
 
 Plain numbers matter: an 8-bit NumPy bound would overflow when it is squared, and a 32-bit one would
-round a budget. Whatever enters a sensitivity or a budget goes through here first.
+round a budget. Whatever enters a sensitivity or a budget goes through here first. Arrays are copied:
+what has been checked must not change afterwards.
 """
 
 import math
 import numbers
 from collections.abc import Hashable, Sequence
+from typing import Any
 
-from apportion.errors import ParameterError
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.errors import ParameterError, ReleaseError
 
 # The smallest portion of a budget: with less, noise would be beyond all numbers.
 LEAST_SHARE = 1e-9
@@ -62,6 +67,36 @@ def whole(name: str, value: object, *, at_least: int, at_most: int | None = None
     raise ParameterError(
         f"{name} must be a whole number of at least {at_least}{limit}, got {_shown(value)}"
     )
+
+
+def whole_array(name: str, given: Any) -> NDArray[np.integer[Any]]:
+    """Whole numbers [n], 64 bits at most, as an array that nobody else has and nobody can write to."""
+    array = np.asarray(given)
+    if array.ndim != 1 or array.dtype.kind not in "iu" or array.dtype == np.uint64:
+        raise ReleaseError(f"{name} must be one row of whole numbers, below 2^63")
+    return _read_only(np.array(array, order="C", subok=False))
+
+
+def float_array(name: str, given: Any) -> NDArray[np.float64]:
+    """Numbers of any shape as float64, in an array that nobody else has and nobody can write to.
+
+    Integers would wrap when they are squared, and short floating-point numbers round. Always a copy: of
+    an array that cannot be written to, the base may be.
+    """
+    return _read_only(float_copy(name, given))
+
+
+def float_copy(name: str, given: Any) -> NDArray[np.float64]:
+    """As ``float_array``, for us to write to."""
+    array = np.asarray(given)
+    if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+        raise ReleaseError(f"{name} must be an array of numbers of at most 64 bits")
+    return np.array(array, dtype=np.float64, order="C", subok=False)
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    array.flags.writeable = False
+    return array
 
 
 def word(name: str, value: object, choices: Sequence[object]) -> None:

@@ -7,6 +7,7 @@ module that is older than its sources, in a checkout, is refused: what runs must
 import hashlib
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -40,4 +41,5 @@ def load() -> ModuleType | None:
     return _native
 
 
-kernels = load()
+# Its functions are typed in _native.pyi; whoever calls them has asked whether there are any.
+kernels: Any = load()

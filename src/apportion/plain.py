@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
-from typing import Any
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from apportion.errors import DataError
 
@@ -25,7 +26,10 @@ def to_plain(value: Any) -> Any:
 
 
 def from_plain(value: Any, kinds: Iterable[type]) -> Any:
-    """The inverse of ``to_plain``, of these kinds alone; whatever else it is, is a ``DataError``."""
+    """The inverse of ``to_plain``, of these kinds alone, each field of its declared type.
+
+    Whatever else it is, is a ``DataError``.
+    """
     known = {kind.__name__: kind for kind in kinds}
 
     def build(value: Any) -> Any:
@@ -33,10 +37,17 @@ def from_plain(value: Any, kinds: Iterable[type]) -> Any:
             kind = known.get(str(value.get("kind")))
             if kind is None:
                 raise DataError(f"{str(value.get('kind'))[:80]!r} is no kind of setting")
-            names = {each.name for each in fields(kind)}
-            if set(value) - {"kind"} != names:
+            hints = get_type_hints(kind)
+            names = [each.name for each in fields(kind)]
+            if set(value) - {"kind"} != set(names):
                 raise DataError(f"{kind.__name__} has other fields than it should")
-            return kind(**{name: build(value[name]) for name in names})
+            built = {name: build(value[name]) for name in names}
+            for name in names:
+                if not _fits(built[name], hints[name]):
+                    raise DataError(
+                        f"{name} of {kind.__name__} is of another type than it should be"
+                    )
+            return kind(**built)
         if isinstance(value, list):
             return tuple(build(each) for each in value)
         return float("inf") if value == "inf" else value
@@ -45,3 +56,22 @@ def from_plain(value: Any, kinds: Iterable[type]) -> Any:
         return build(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise DataError(f"settings cannot be read: {error}") from None
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a plain value is of a declared type."""
+    origin, inside = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return any(type(value) is type(each) and value == each for each in inside)
+    if origin in (Union, UnionType):
+        return any(_fits(value, each) for each in inside)
+    if origin is tuple:
+        same = isinstance(value, tuple) and len(value) == len(inside)
+        return same and all(map(_fits, value, inside))
+    if origin is not None:  # a sequence
+        return isinstance(value, tuple) and all(_fits(each, inside[0]) for each in value)
+    if hint is float:
+        return type(value) in (int, float)
+    if hint in (int, bool, str):
+        return type(value) is hint
+    return isinstance(value, hint)

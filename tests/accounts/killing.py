@@ -23,8 +23,8 @@ from apportion.accounts import Budget
 from apportion.errors import ApportionError, BudgetExceededError
 from apportion.privacy import Curator, PrivacyTarget, UserBound
 
-TARGET = PrivacyTarget(1.0, 1e-5)
-KERNEL = ("budget.py", "ledger.py", "release.py")
+TARGET = PrivacyTarget(0.2, 1e-5)
+KERNEL = ("budget.py", "database.py", "running.py", "rows.py", "ledger.py", "release.py")
 RELEASES = 3
 
 
@@ -74,7 +74,7 @@ def create_for_ever(path: str, returned: int) -> None:
     """New budgets; one that was returned must be there, with its cap."""
     while True:
         new = f"{path}.{os.getpid()}.{time.monotonic_ns()}"
-        Budget(new, PrivacyTarget(1.0, 1e-5)).reserve("first", PrivacyTarget(0.5, 1e-5))
+        Budget.create(new, PrivacyTarget(1.0, 1e-5)).reserve("first", PrivacyTarget(0.5, 1e-5))
         os.write(returned, f"{new}\n".encode())
 
 

@@ -42,15 +42,15 @@ def test_cost_is_the_share() -> None:
 @pytest.mark.parametrize("method", ["scale", "sample"])
 def test_users_below_the_cap_are_counted_fully(method: str) -> None:
     counts = ap.PrivateCounts(share=0.99, cap=4, method=method)
-    found, _ = estimate(counts, everyone(500, 4), epsilon=1e4)
+    found, _ = estimate(counts, everyone(500, 4), epsilon=60.0)
     np.testing.assert_allclose(found, 500, atol=2)
 
 
 def test_users_above_the_cap_are_scaled_or_sampled() -> None:
-    scaled, _ = estimate(ap.PrivateCounts(share=0.99, cap=1), everyone(1000, 4), epsilon=1e4)
+    scaled, _ = estimate(ap.PrivateCounts(share=0.99, cap=1), everyone(1000, 4), epsilon=60.0)
     np.testing.assert_allclose(scaled, 1000 * math.sqrt(1 / 4), atol=2)
     sampled, _ = estimate(
-        ap.PrivateCounts(share=0.99, cap=1, method="sample"), everyone(1000, 4), epsilon=1e4
+        ap.PrivateCounts(share=0.99, cap=1, method="sample"), everyone(1000, 4), epsilon=60.0
     )
     assert sampled.sum() == pytest.approx(1000, abs=4)
     # Each of four tasks is a binomial of mean 250 and deviation 14.

@@ -1,7 +1,7 @@
 """Faults of published code, planted on purpose, with the training and the canary that show them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,20 +9,62 @@ import pytest
 
 import apportion as ap
 from apportion.audit import AuditReport, Effort, run
-from apportion.engine import CpuEngine
-from apportion.privacy import Ledger, NoiseSource, OpenRelease, Record, UserBound, UserWeights
-from apportion.recommend import factorization, item_step
-from apportion.tasks import ridge
+from apportion.engine import Session, choice, queries, reference
+from apportion.privacy import (
+    Ledger,
+    NoiseSource,
+    OpenRelease,
+    Record,
+    UserBound,
+    UserWeights,
+    release,
+    rounding,
+    truncated,
+)
+from apportion.recommend import training
+from tests.soundness.harness import plant
 
 Patch = pytest.MonkeyPatch
 
 
 def labels_not_clipped(patch: Patch) -> None:
-    patch.setattr(ridge, "clip_values", lambda values, bound: values)
+    patch.setattr(reference, "clip_values", lambda values, bound: values)
 
 
 def parts_not_scaled_down(patch: Patch) -> None:
-    patch.setattr(item_step, "scale_down", lambda norms, bound: np.full(len(norms), 5.0))
+    patch.setattr(reference, "scale_down", lambda norms, bound: np.full(len(norms), 5.0))
+
+
+def features_not_bounded(patch: Patch) -> None:
+    """Rows beyond the bound come out four times as long as they may be."""
+    honest = reference.short_rows
+
+    def longer(rows: Any, bound: float, **given: Any) -> Any:
+        short, unit = honest(rows, bound, **given)
+        return short, np.where(np.abs(rows).max() > bound, 4.0, 1.0) * unit
+
+    patch.setattr(reference, "short_rows", longer)
+
+
+def on_the_reference_engine(patch: Patch) -> None:
+    patch.setitem(choice.ENGINES, "auto", ap.ReferenceEngine)
+
+
+def roots_longer_than_their_weights(patch: Patch) -> None:
+    honest = rounding.square_roots
+    patch.setattr(rounding, "square_roots", lambda x, roots: honest(x, 2 * roots))
+    on_the_reference_engine(patch)
+
+
+def right_hand_sides_too_large(patch: Patch) -> None:
+    honest = rounding.right_hand_sides
+    patch.setattr(rounding, "right_hand_sides", lambda x, factor: honest(x, 4 * factor))
+    on_the_reference_engine(patch)
+
+
+def gradients_not_shortened(patch: Patch) -> None:
+    patch.setattr(rounding, "shortened", lambda slope, excess: slope)
+    on_the_reference_engine(patch)
 
 
 def count_not_recorded(patch: Patch) -> None:
@@ -35,9 +77,10 @@ def count_not_recorded(patch: Patch) -> None:
 
 
 def count_past_the_releases(patch: Patch) -> None:
-    def own_noise(self: ap.PrivateCounts, graph: Any, curator: Any) -> Any:
-        noise = np.random.default_rng().normal(size=graph.tasks)
-        return np.maximum(graph.task_sizes() + noise, 1.0)
+    def own_noise(self: ap.PrivateCounts, session: Session, curator: Any) -> Any:
+        [(_, (sizes,))] = session.exact_sums(queries.Counts(1))
+        noise = np.random.default_rng().normal(size=len(sizes))
+        return np.maximum(sizes[:, 0] + noise, 1.0)
 
     patch.setattr(ap.PrivateCounts, "estimate", own_noise)
 
@@ -45,42 +88,42 @@ def count_past_the_releases(patch: Patch) -> None:
 def root_of_k(patch: Patch) -> None:
     """The sum of a user's k ratings moves by k times the largest, and is noised for sqrt(k) times that."""
 
-    def mean(data: ap.Interactions, curator: Any, mu: float) -> float:
-        k = data.items
-        assert data.by_user.rating is not None
-        scaled = (np.asarray(data.by_user.rating) - 3.0) / 2.0
-        sums = np.array([[scaled.sum(), float(len(scaled))]])
-        bound = UserBound(np.sqrt(2 * k), "wrong")
-        [[total, rows]] = curator.sums("mean", sums, bound, mu, "ratings")
+    def mean(settings: Any, session: Any, curator: Any) -> float:
+        rating = session._given.label.astype(float)
+        declared = training.releases.mean(settings)
+        bound = UserBound(np.sqrt(2 * session.tasks), "wrong")
+        mu = declared.mu(curator.target)
+        raw = np.array([[((rating - 3.0) / 2.0).sum(), float(len(rating))]])
+        units = truncated(raw, bound.grid(mu))
+        [[total, rows]] = curator.release("mean", units, bound, mu, "ratings")
         return float(np.clip(3.0 + 2.0 * total / max(rows, 1.0), 1.0, 5.0))
 
-    patch.setattr(factorization, "release_mean", mean)
+    patch.setattr(training, "_release_mean", mean)
 
 
 def clipping_after_summing(patch: Patch) -> None:
-    honest = CpuEngine.row_clipped_gradient
+    def fault(honest: Any) -> Any:
+        def summed_then_clipped(self: Any, query: queries.Gradients, grid: float) -> Any:
+            total = honest(self, replace(query, bound=1e9), grid) * grid
+            norm = np.linalg.norm(total, axis=1, keepdims=True)
+            return truncated(total * np.minimum(1, query.bound / np.maximum(norm, 1e-300)), grid)
 
-    def summed_then_clipped(self, rows, norms, coef, derivative, bound, grid):  # type: ignore[no-untyped-def]
-        total = honest(self, rows, norms, coef, derivative, np.inf, grid)
-        norm = np.linalg.norm(total, axis=1, keepdims=True)
-        clipped = total * np.minimum(1, bound / np.maximum(norm, 1e-300))
-        return np.asarray(np.trunc(clipped / grid) * grid)
+        return summed_then_clipped
 
-    patch.setattr(CpuEngine, "row_clipped_gradient", summed_then_clipped)
+    plant(patch, "_gradients", fault)
 
 
 def noise_of_two_items(patch: Patch) -> None:
     """Item 1 has the noise of item 0."""
-    feed = OpenRelease.feed
+    add = release._add_noise
 
-    def reused(self: OpenRelease, first_task: int, *sums: Any) -> Any:
-        released = feed(self, first_task, *sums)
-        for noisy, raw in zip(released, sums, strict=True):
-            if len(noisy) > 1:
-                noisy[1] = raw[1] + (noisy[0] - raw[0])
-        return released
+    def reused(noise: Any, run: Any, scales: Any, record: Record, *rest: Any) -> Any:
+        noisy, units = add(noise, run, scales, record, *rest), rest[-1]
+        if len(noisy) > 1:
+            noisy[1] = units[1] * record.grid + (noisy[0] - units[0] * record.grid)
+        return noisy
 
-    patch.setattr(OpenRelease, "feed", reused)
+    patch.setattr(release, "_add_noise", reused)
 
 
 def noise_of_two_releases(patch: Patch) -> None:
@@ -97,13 +140,26 @@ def noise_of_a_fixed_key(patch: Patch) -> None:
 
 
 def too_little_noise(patch: Patch) -> None:
+    add = release._add_noise
+
+    def stingy(noise: Any, run: Any, scales: Any, record: Record, *rest: Any) -> Any:
+        return (add(noise, run, scales, record, *rest) + rest[-1] * record.grid) / 2
+
+    patch.setattr(release, "_add_noise", stingy)
+
+
+def released_past_the_record(patch: Patch) -> None:
+    """A second copy of every sum is released under a name of its own, and not written down."""
     feed = OpenRelease.feed
 
-    def stingy(self: OpenRelease, first_task: int, *sums: Any) -> Any:
-        released = feed(self, first_task, *sums)
-        return tuple((noisy + raw) / 2 for noisy, raw in zip(released, sums, strict=True))
+    def twice(self: OpenRelease, first_task: int, *sums: Any) -> Any:
+        values = feed(self, first_task, *sums)
+        if self._listener is not None:
+            other = tuple(replace(record, name=f"{record.name} again") for record in self.records)
+            self._listener.released(other, self._parts, values)
+        return values
 
-    patch.setattr(OpenRelease, "feed", stingy)
+    patch.setattr(OpenRelease, "feed", twice)
 
 
 def duplicates_counted_twice(patch: Patch) -> None:
@@ -127,6 +183,21 @@ class Fault:
 
 FAULTS = {
     "labels not clipped": Fault(labels_not_clipped, "ridge-per-task", ("far beyond the bounds",)),
+    "features not bounded": Fault(
+        features_not_bounded, "ridge-per-task", ("far beyond the bounds",)
+    ),
+    "roots rounded beyond their weights": Fault(
+        roots_longer_than_their_weights, "ridge-per-task", ("at the bounds in every task",)
+    ),
+    "right-hand sides rounded beyond their weights": Fault(
+        right_hand_sides_too_large, "ridge-per-task", ("at the bounds in every task",)
+    ),
+    "gradients not clipped": Fault(
+        gradients_not_shortened, "descent", ("at the bounds in every task",)
+    ),
+    "a release besides the recorded one": Fault(
+        released_past_the_record, "descent", ("alone in a task",), 40
+    ),
     "ratings not bounded": Fault(parts_not_scaled_down, "ratings", ("the extremes in turn",), 240),
     "a count released but not recorded": Fault(
         count_not_recorded, "ridge-per-task", ("at the bounds in every task",), 40

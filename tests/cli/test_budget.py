@@ -1,12 +1,17 @@
 """``apportion budget`` and ``--budget``, as a user runs them."""
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from apportion.accounts.budget import Budget
 from apportion.errors import BudgetExceededError, BudgetFileError, ParameterError
+from apportion.privacy import PrivacyTarget
 from tests.cli.test_commands import apportion
 from tests.cli.test_recommend import interactions, run
 
@@ -46,7 +51,8 @@ def test_plan_and_fit_draw_from_one_budget(tmp_path: Path) -> None:
         run("fit", data, *paid, "--out", tmp_path / "second")
     assert not (tmp_path / "second").exists()
     running = Budget(budget).reserve("other", Budget(budget).history()[0].target.__class__(1, 1e-5))
-    assert "no: counted in full" in run("budget", "history", budget)
+    output = " ".join(run("budget", "history", budget).split())
+    assert "no, running: counted in full" in output
     running.settle()
 
 
@@ -74,6 +80,57 @@ def test_errors_end_in_one_line(tmp_path: Path) -> None:
     assert not (tmp_path / "x.db").exists()
 
 
-@pytest.mark.parametrize("command", ["create", "show", "reserve", "history"])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)]
+)
+def test_a_training_that_is_told_to_end_settles(tmp_path: Path, number: int, code: int) -> None:
+    data, path = tmp_path / "ratings.csv", tmp_path / "budget.db"
+    interactions().write_csv(data)
+    budget = Budget.create(path, PrivacyTarget(6.0, 1e-5))
+    words = ["fit", data, "--rating-range", 1, 5, "--items", "public", "--factors", 2, "--sweeps",
+             1_000_000, "--epsilon", 5, "--budget", path, "--out", tmp_path / "m"]  # fmt: skip
+    with subprocess.Popen(
+        [sys.executable, "-m", "apportion", *map(str, words)], stderr=subprocess.PIPE, text=True
+    ) as process:
+        while process.poll() is None and not [one for one in budget.history() if one.releases]:
+            time.sleep(0.05)
+        assert budget.history()[0].ended is None
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == code, errors
+    assert "spent before this: epsilon = " in errors
+    assert "Traceback" not in errors
+    [training] = budget.history()
+    assert training.ended is not None
+    assert 0 < budget.epsilon < 5
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["budget.db", "ratings.csv"]
+
+
+def test_close_ends_what_was_killed(tmp_path: Path) -> None:
+    path = tmp_path / "budget.db"
+    budget = Budget.create(path, PrivacyTarget(2.0, 1e-5))
+    reservation = budget.reserve("killed", PrivacyTarget(1.0, 1e-5))
+    token = reservation.token[:8]
+    with pytest.raises(ParameterError, match="is running"):
+        run("budget", "close", path, token)
+    reservation.leave()
+    assert token in run("budget", "history", path)
+    [training] = json.loads(run("budget", "history", path, "--json"))["trainings"]
+    assert training["state"] == "dead"
+    assert "of which 0 have not ended" in run("budget", "close", path, token)
+    assert budget.epsilon == 0
+    other = budget.reserve("moved", PrivacyTarget(1.0, 1e-5))
+    other.leave()
+    moved = path.rename(tmp_path / "moved.db")
+    assert "may count less" in " ".join(run("budget", "show", moved).split())
+    with pytest.raises(ParameterError, match="cannot be known"):
+        run("budget", "close", moved, other.token)
+    assert json.loads(run("budget", "close", moved, other.token, "--unknown", "--json")) == {
+        "epsilon": 2.0, "delta": 1e-5, "counted": 0.0, "left": pytest.approx(2.0), "trainings": 2,
+        "not_ended": 0, "doubt": None,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ["create", "show", "reserve", "history", "close"])
 def test_help(command: str) -> None:
     assert f"apportion budget {command} budget.db" in run("budget", command, "--help")

@@ -422,7 +422,7 @@ def test_an_interrupted_fit_is_resumed_from_its_checkpoint(here: Path, tmp_path:
     assert process.returncode == 130, errors
     assert "Traceback" not in errors
     assert "spent before this: epsilon = " in errors
-    assert f"with the checkpoint {tmp_path / 'going'}, goes on" in errors.replace("\n", "")
+    assert f"with the checkpoint {tmp_path / 'going'}, resumes" in errors.replace("\n", "")
     done = steps_done(tmp_path / "going")
     assert 0 < done < 200
     output = run(*options)

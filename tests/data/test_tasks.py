@@ -1,5 +1,6 @@
 """TaskData: what comes in, what is refused, and by which words."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import apportion as ap
+from apportion.data.tasks import _sort_within
 
 ROWS: dict[str, Any] = {
     "user": ["ann", "bob", "ann", "cem"],
@@ -188,3 +190,76 @@ def test_the_simulation_has_the_promised_shape() -> None:
 def test_impossible_simulations(settings: dict[str, Any]) -> None:
     with pytest.raises(ap.ParameterError):
         ap.simulate_tasks(**settings)
+
+
+def examples(order: Any = slice(None), rows: int = 900, **changes: Any) -> ap.TaskData:
+    """Several rows of a user in one task, some of them equal; in another order if asked for."""
+    rng = np.random.default_rng(8)
+    user, task = rng.integers(rows // 20, size=rows), rng.integers(3, size=rows)
+    features = rng.integers(-3, 4, size=(rows, 2)) / np.pi
+    labels = rng.integers(2, size=rows) * 2.0 - 1
+    return ap.TaskData(
+        user[order], task[order], features[order], labels[order], **{"tasks": 3, **changes}
+    )
+
+
+def content(data: ap.TaskData) -> list[tuple[float, ...]]:
+    columns = (data.user_key[data.user], data.task, data.features[data.feature_row].T, data.labels)
+    return sorted(map(tuple, np.vstack([np.asarray(c, dtype=float) for c in columns]).T))
+
+
+def test_a_split_does_not_depend_on_the_order_of_rows() -> None:
+    order = np.random.default_rng(1).permutation(900)
+    for one, other in zip(
+        examples().split(0.3, seed=2), examples(order).split(0.3, seed=2), strict=True
+    ):
+        assert content(one) == content(other)
+        assert len(one.labels)
+
+
+@pytest.mark.parametrize("content", [[7, 5, 6, 5], [2**40, 1, 3 * 2**40, 2]])
+def test_rows_are_ordered_by_pair_and_content(content: list[int]) -> None:
+    pair, pairs = np.array([2**19, 0, 2**19, 2**19]), 2**20  # what content differs in is cut off
+    order = _sort_within(pair, pairs, np.array(content, np.uint64))
+    assert order[0] == 1
+    assert [content[row] for row in order[1:]] == sorted(content[row] for row in (0, 2, 3))
+
+
+def test_rows_that_differ_in_anything_are_split_one_by_one() -> None:
+    columns = [np.zeros(2000, int), np.zeros(2000, int), np.ones((2000, 2)), np.zeros(2000)]
+    for place, column in enumerate(columns[1:], start=1):
+        changed = [each.copy() for each in columns]
+        if column.ndim == 1:
+            changed[place][:] = np.arange(2000)
+        else:
+            changed[place][:, 1] = np.arange(2000)
+        part = ap.TaskData(*changed, tasks=2000).split(0.5)[0]
+        assert 850 < len(part.labels) < 1150
+    assert len(ap.TaskData(*columns, tasks=1).split(0.5)[0].labels) in (0, 2000)
+
+
+def test_a_split_does_not_depend_on_other_users_tasks_without_a_catalogue() -> None:
+    whole = examples(tasks=None)
+    fewer = ap.TaskData(
+        np.append(whole.user, 99), np.append(whole.task + 5, 1),
+        np.vstack([whole.features, [[9, 9]]]), np.append(whole.labels, 9),
+    )  # fmt: skip
+    less = ap.TaskData(whole.user, whole.task + 5, whole.features, whole.labels)
+    of_all, of_less = fewer.split()[1], less.split()[1]
+    assert of_all.labels[of_all.labels != 9].tolist() == of_less.labels.tolist()
+
+
+@pytest.mark.parametrize("clip", ["user", "row"])
+@pytest.mark.parametrize("kind", ["descent", "ridge"])
+@pytest.mark.parametrize("epsilon", [5.0, math.inf])  # without privacy every bit of a row is summed
+def test_a_model_does_not_depend_on_the_order_of_rows(kind: str, clip: str, epsilon: float) -> None:
+    order = np.random.default_rng(1).permutation(900)
+    models = []
+    for data in (examples(), examples(order)):
+        settings: dict[str, Any] = {"epsilon": epsilon, "noise_seed": 3}
+        if kind == "ridge":
+            models.append(ap.MultiTaskRidge(**settings).fit(data).coef_)
+        else:
+            model = ap.MultiTaskDescent(loss="logistic", clip=clip, steps=4, **settings)
+            models.append(model.fit(data).coef_)
+    np.testing.assert_array_equal(*models)

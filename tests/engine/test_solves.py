@@ -253,7 +253,8 @@ class TestPrecision:
         values[:, 0] = 0.7 * solves._SINGLE  # or 0.99, if the diagonal happened to be zero
         A, b, alpha = with_values(values), rng.normal(size=(60, d)), np.zeros(60)
         error = solve_filtered(pack(A), b, alpha, 1.0) - by_eigenvectors(A, b, alpha, 1.0)
-        assert np.linalg.norm(error, axis=1).max() < 2.0**-12 * np.linalg.norm(b, axis=1).min()
+        # Each system's own b: the smallest of sixty says nothing about the others.
+        assert (np.linalg.norm(error, axis=1) < 2.0**-12 * np.linalg.norm(b, axis=1)).all()
 
     @pytest.mark.parametrize("ridge", [1e28, 1e32, 1e37, 1e40, 1e100])
     def test_a_ridge_may_outweigh_everything(self, ridge: float) -> None:

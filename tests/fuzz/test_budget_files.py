@@ -22,7 +22,7 @@ def use(path: Path) -> Any:
 @pytest.fixture(scope="module")
 def content(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     path = tmp_path_factory.mktemp("budget") / "budget.db"
-    budget = ap.Budget(path, CAP)
+    budget = ap.Budget.create(path, CAP)
     budget.set_aside("elsewhere", ap.PrivacyTarget(1.0, 1e-5))
     budget.reserve("training", ap.PrivacyTarget(0.5, 1e-5))
     with sqlite3.connect(path) as connection:
@@ -100,7 +100,7 @@ def test_odd_places(fuzz: Fuzz, tmp_path: Path) -> None:
 def test_odd_caps(fuzz: Fuzz, tmp_path: Path) -> None:
     for number, value in enumerate(ABSURD):
         path = tmp_path / f"{number}.db"
-        found = fuzz.case(lambda: ap.Budget(path, value))
+        found = fuzz.case(lambda: ap.Budget.create(path, value))
         assert isinstance(found, ap.ApportionError)
         assert not path.exists()
-        fuzz.case(lambda: ap.Budget(path, CAP, timeout=value))
+        fuzz.case(lambda: ap.Budget.create(path, CAP, timeout=value))

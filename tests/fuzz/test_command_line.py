@@ -150,7 +150,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     model = ap.MatrixFactorization(factors=2, sweeps=1, epsilon=5.0, delta=1e-5)
     model.fit(data).save(folder / "model", {1: "[red]one"})
     (folder / "plan.json").write_text(model.prepare(data).to_json())
-    ap.Budget(folder / "budget.db", ap.PrivacyTarget(2.0, 1e-5))
+    ap.Budget.create(folder / "budget.db", ap.PrivacyTarget(2.0, 1e-5))
     return folder
 
 

@@ -107,7 +107,7 @@ def test_a_private_array_given_as_a_parameter_is_not_told() -> None:
 @pytest.mark.parametrize("settings", [{"gram_share": 1e-320}, {"statistics": np.array([1.0, 2.0])}])
 def test_settings_of_ridge_regression(settings: dict[str, Any], tmp_path: Path) -> None:
     """Refused before anything is paid for."""
-    budget = ap.Budget(tmp_path / "budget.db", ap.PrivacyTarget(2.0, 1e-5))
+    budget = ap.Budget.create(tmp_path / "budget.db", ap.PrivacyTarget(2.0, 1e-5))
     data = ap.simulate_tasks(users=30, tasks=2, tasks_per_user=1.0)
     with pytest.raises(ap.ParameterError):
         ap.MultiTaskRidge(**settings).fit(data, budget=budget)
@@ -131,7 +131,7 @@ def test_settings_of_ridge_regression(settings: dict[str, Any], tmp_path: Path) 
 )
 def test_settings_of_a_recommender(settings: dict[str, Any], tmp_path: Path) -> None:
     """Refused before anything is paid for."""
-    budget = ap.Budget(tmp_path / "budget.db", ap.PrivacyTarget(2.0, 1e-5))
+    budget = ap.Budget.create(tmp_path / "budget.db", ap.PrivacyTarget(2.0, 1e-5))
     data = ap.simulate_interactions(users=30, items=4, rows=60)
     model = ap.MatrixFactorization(**{"factors": 2, "sweeps": 1, **settings})
     with pytest.raises(ap.ApportionError):
@@ -141,7 +141,7 @@ def test_settings_of_a_recommender(settings: dict[str, Any], tmp_path: Path) -> 
 
 def test_a_rating_range_too_wide_for_numbers(tmp_path: Path) -> None:
     data = ap.Interactions([1, 2], [0, 1], [0.0, 1.0], items=2, rating_range=(-9e29, 9e29))
-    budget = ap.Budget(tmp_path / "budget.db", ap.PrivacyTarget(2.0, 1e-5))
+    budget = ap.Budget.create(tmp_path / "budget.db", ap.PrivacyTarget(2.0, 1e-5))
     with pytest.raises(ap.DataError, match="rating_range is too wide"):
         ap.MatrixFactorization(2, 1).fit(data, budget=budget)
     assert budget.history() == []
@@ -217,7 +217,7 @@ def test_a_report_that_would_command_a_terminal(text: str) -> None:
 
 def test_a_global_mean_without_a_range_is_not_paid_for(tmp_path: Path) -> None:
     data = ap.Interactions([1, 2], [0, 1], [0.0, 1.0], items=2)
-    budget = ap.Budget(tmp_path / "budget.db", ap.PrivacyTarget(2.0, 1e-5))
+    budget = ap.Budget.create(tmp_path / "budget.db", ap.PrivacyTarget(2.0, 1e-5))
     with pytest.raises(ap.DataError, match="needs ratings in a public rating_range"):
         ap.MatrixFactorization(2, 1, centring="global", label_bound=1.0).fit(data, budget=budget)
     assert budget.history() == []
@@ -231,5 +231,5 @@ def test_a_sampling_rate_that_no_accountant_computes_with() -> None:
 
 def test_a_budget_needs_a_target(tmp_path: Path) -> None:
     with pytest.raises(ap.ParameterError, match="cap must be a PrivacyTarget"):
-        ap.Budget(tmp_path / "budget.db", 1.0)
+        ap.Budget.create(tmp_path / "budget.db", 1.0)
     assert list(tmp_path.iterdir()) == []

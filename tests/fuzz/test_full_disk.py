@@ -71,7 +71,7 @@ def test_models(
 
 @pytest.mark.parametrize("size", [0, 1, 4096, 20_000])
 def test_budgets(fuzz: Fuzz, tmp_path: Path, size: int) -> None:
-    budget = ap.Budget(tmp_path / "budget.db", ap.PrivacyTarget(2.0, 1e-5))
+    budget = ap.Budget.create(tmp_path / "budget.db", ap.PrivacyTarget(2.0, 1e-5))
     with no_file_larger_than(size):
         found = fuzz.case(lambda: budget.reserve("training", ap.PrivacyTarget(1.0, 1e-5)))
     # Refused, and then nothing is reserved; or reserved for good.

@@ -4,6 +4,8 @@ import json
 import os
 import random
 import shutil
+import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -238,3 +240,88 @@ def test_saving_what_cannot_be_saved_leaves_nothing(
     ):
         fuzz.case(lambda: model.save(tmp_path / "new", titles))
         assert tree(tmp_path) == before
+
+
+# Small folders that would cost much
+
+
+def quickly(call: Any, within: float = 1.0) -> Any:
+    """The error that a call ends in, which must not take long, nor much memory."""
+    tracemalloc.start()
+    start = time.process_time()
+    try:
+        with pytest.raises(ap.DataError) as caught:
+            call()
+        assert time.process_time() - start < within
+        assert tracemalloc.get_traced_memory()[1] < 50 * 2**20
+    finally:
+        tracemalloc.stop()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", [SETTINGS, REPORT])
+def test_sparse_files(folder: Path, name: str) -> None:
+    os.truncate(folder / name, 2 * 2**30)
+    assert "too large" in quickly(lambda: ap.load(folder))
+
+
+def test_tensors_larger_than_the_memory(folder: Path) -> None:
+    os.truncate(folder / TENSORS, 2**42)
+    assert "does not fit into the memory" in quickly(lambda: ap.load(folder))
+
+
+def test_a_model_of_one_item_and_many_factors(folder: Path) -> None:
+    for shape in ((1, 15_000), (1, 2049), (0, 2**40)):
+        tensors = {"ids": np.zeros(shape[0], np.int64)}
+        if shape[0]:
+            tensors["items"] = np.ones(shape, np.float32)
+            forge(folder, TENSORS, safetensors.numpy.save(tensors))
+        else:
+            entries = {
+                "items": {"dtype": "F32", "shape": shape, "data_offsets": [0, 0]},
+                "ids": {"dtype": "I64", "shape": [0], "data_offsets": [0, 0]},
+            }
+            forge(folder, TENSORS, header(**entries))
+        assert "factors; there are at most 2048" in quickly(lambda: ap.load(folder))
+    with pytest.raises(ap.ParameterError, match="factors must be a whole number"):
+        ap.MatrixFactorization(factors=2049).plan()
+
+
+def test_tensors_with_a_long_description(folder: Path) -> None:
+    entry = {"dtype": "F32", "shape": [0, 2], "data_offsets": [0, 0]}
+    forge(folder, TENSORS, header(**{f"x{n}": entry for n in range(200_000)}))
+    assert "header is too long" in quickly(lambda: ap.load(folder))
+
+
+@pytest.mark.parametrize("steps", [1, 10**6, 10**9])
+def test_releases_to_sampled_users(folder: Path, steps: int) -> None:
+    values = json.loads((folder / REPORT).read_text())
+    values["ledger"]["records"][0] |= {"steps": steps, "sampling_rate": 0.01, "noise_scale": 1.0}
+    forge(folder, REPORT, json.dumps(values).encode())
+    assert "sampled users" in quickly(lambda: ap.load(folder))
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.5, 1 - 1e-9])
+@pytest.mark.parametrize("noise", [1e-100, 0.3, 1.0, 10.0])
+def test_a_report_of_many_sampled_steps(folder: Path, rate: float, noise: float) -> None:
+    values = json.loads((folder / REPORT).read_text())
+    record = {**values["ledger"]["records"][0], "sampling_rate": rate, "delta": 0.0}
+    values["ledger"]["records"] = [
+        {**record, "steps": 10**9, "sensitivity": 1.0, "noise_scale": noise}
+    ]
+    told = quickly(lambda: ap.PrivacyReport.from_json(json.dumps(values)))
+    assert "would pass the target" in told
+    values["ledger"]["records"] = [
+        {**record, "name": str(n), "noise_scale": 1e9} for n in range(500)
+    ]
+    assert "more than 20" in quickly(lambda: ap.PrivacyReport.from_json(json.dumps(values)))
+
+
+def test_a_report_of_many_releases(folder: Path) -> None:
+    values = json.loads((folder / REPORT).read_text())
+    record = {**values["ledger"]["records"][0], "noise_scale": 1e12, "delta": 0.0}
+    values["ledger"]["records"] = [{**record, "name": str(n)} for n in range(2500)]
+    forge(folder, REPORT, json.dumps(values).encode())
+    start = time.process_time()
+    ap.load(folder)
+    assert time.process_time() - start < 1

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from apportion.twins import gradients as twins
 from apportion.native import kernels
 from apportion.privacy import UserBound
 from apportion.tasks import losses
+from apportion.twins import gradients as twins
 
 pytestmark = pytest.mark.skipif(kernels is None, reason="no compiled kernels")
 LOSSES = [
@@ -59,7 +59,7 @@ def by_task(given: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def order_of(given: dict[str, Any]) -> list[Any]:
+def order_of(given: dict[str, Any]) -> Any:
     names = ["features", "norms", "feature_row", "label", "weight", "task", "start", "coef"]
     return [given[name] for name in names if name in given]
 
@@ -75,13 +75,17 @@ def test_derivatives(name: str, parameter: float, loss: losses.Loss, isa: str) -
     y = np.where(rng.uniform(size=len(z)) < 0.5, -1.0, 1.0)
     found = kernels.derivatives(z, y, name, parameter)
     expected = np.array([loss.derivative(*each) for each in zip(z, y, strict=True)])
-    np.testing.assert_allclose(found, expected, rtol=1e-15 if name == "poisson" else 5e-16, atol=5e-16)
+    np.testing.assert_allclose(
+        found, expected, rtol=1e-15 if name == "poisson" else 5e-16, atol=5e-16
+    )
     np.testing.assert_allclose(found, twins.derivatives(z, y, name, parameter), 1e-15, 5e-16)
 
 
 def test_exp_is_right_to_the_last_place(isa: str) -> None:
     rng = np.random.default_rng(0)
-    z = np.concatenate([rng.uniform(-50, 50, 20_000), rng.uniform(-1, 1, 2000), np.arange(-50.0, 51)])
+    z = np.concatenate(
+        [rng.uniform(-50, 50, 20_000), rng.uniform(-1, 1, 2000), np.arange(-50.0, 51)]
+    )
     found = kernels.derivatives(z, np.zeros_like(z), "poisson", 50.0)
     error = np.abs(found - np.exp(z)) / np.spacing(np.exp(z))
     assert error.max() <= 1.0
@@ -99,14 +103,14 @@ def test_row_gradients(d: int, isa: str) -> None:
     rows = order_of(by_task(given))
     for bound in (0.5, 50.0):
         grid = UserBound(bound, "").grid(1.0)
-        expected = twins.row_gradients(*rows, name, parameter, bound, grid)
+        expected = twins.row_gradients(*(*rows, name, parameter, bound, grid))
         for threads in (1, 3):
             found = kernels.row_gradients(*rows, name, parameter, 0, bound, grid, threads)
             assert found.dtype == np.int64
             assert (np.abs(found - expected) <= rows_per_task(given)).all()
         assert expected.any()
     found = kernels.float_gradients(*rows, name, parameter, 0, math.inf, 2)
-    expected = twins.row_gradients(*rows, name, parameter, math.inf, 0.0)
+    expected = twins.row_gradients(*(*rows, name, parameter, math.inf, 0.0))
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
@@ -116,7 +120,7 @@ def test_user_gradients(d: int, isa: str) -> None:
     name, parameter, _ = LOSSES[(d + 1) % 6]
     for bound in (0.5, 50.0):
         grid = UserBound(bound, "").grid(1.0)
-        expected = twins.user_gradients(*order_of(given), name, parameter, bound, grid)
+        expected = twins.user_gradients(*(*order_of(given), name, parameter, bound, grid))
         for threads in (1, 3):
             args = (*order_of(given), name, parameter, 0, bound, grid, threads)
             found = kernels.user_gradients(*args)
@@ -165,7 +169,10 @@ def test_a_users_part_stays_within_its_bound(name: str, odd: float) -> None:
             rows = by_task(alone)
             one = kernels.row_gradients(*order_of(rows), name, parameter, 0, bound, grid, 1)
             most = np.array(
-                [rows["weight"][i:j].sum() for i, j in zip(rows["start"], rows["start"][1:], strict=False)]
+                [
+                    rows["weight"][i:j].sum()
+                    for i, j in zip(rows["start"], rows["start"][1:], strict=False)
+                ]
             )
             lengths = np.linalg.norm(one.astype(float), axis=1) * grid
             assert (lengths <= most * bound * (1 + 1e-12)).all()
@@ -179,7 +186,7 @@ def test_a_loss_of_ones_own() -> None:
     pointer = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double, ctypes.c_double)(derivative)
     address = ctypes.cast(pointer, ctypes.c_void_p).value
     grid = 2.0**-20
-    expected = twins.user_gradients(*order_of(given), derivative, 0.0, 1.0, grid)
+    expected = twins.user_gradients(*(*order_of(given), derivative, 0.0, 1.0, grid))
     args = order_of(given)
     found = kernels.user_gradients(*args, "function", 0.0, address, 1.0, grid, 1)
     assert (np.abs(found - expected) <= rows_per_task(given)).all()

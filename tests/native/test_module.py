@@ -27,6 +27,11 @@ def gram(rows: int, d: int, threads: int) -> np.ndarray:
     return np.asarray(kernels.gram_sums(*args, threads)[0])
 
 
+def gram_for_ever(threads: int) -> None:
+    while True:
+        gram(3_000_000, 512, threads)
+
+
 def in_a_new_process(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", code],
@@ -62,8 +67,7 @@ def test_ctrl_c_ends_a_long_kernel_soon(threads: int) -> None:
     timer = threading.Timer(0.2, interrupt)
     timer.start()
     with pytest.raises(KeyboardInterrupt):
-        while True:
-            gram(3_000_000, 512, threads)
+        gram_for_ever(threads)
     # The kernel looks every 50 ms; the rest is for a machine that is busy with other things.
     assert time.perf_counter() - sent[0] < 0.25 + 0.5
     timer.join()
@@ -73,7 +77,7 @@ def test_ctrl_c_ends_a_long_kernel_soon(threads: int) -> None:
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="no /proc")
 def test_no_thread_outlives_its_call() -> None:
     def threads() -> set[str]:
-        return set(os.listdir("/proc/self/task"))
+        return {path.name for path in Path("/proc/self/task").iterdir()}
 
     before, seen = threads(), set[str]()
     call = threading.Thread(target=lambda: gram(2_000_000, 128, 4))
@@ -141,12 +145,15 @@ def test_no_code_for_new_processors_is_shared_with_others(name: str) -> None:
     if not objects:
         pytest.skip("not built here (make native)")
     for path in objects:
-        listed = subprocess.run(["nm", "-C", path], capture_output=True, text=True, check=True).stdout
-        # Weak symbols are copies of which the linker keeps any: those of this set's own namespace are only its own.
+        listed = subprocess.run(
+            ["nm", "-C", path], capture_output=True, text=True, check=True
+        ).stdout
+        # Weak symbols are copies of which the linker keeps any; those of this set's namespace are its own.
         shared = [
             line
             for line in listed.splitlines()
-            if line[17:18] in {"W", "V", "u"} and f"{name}::" not in line
+            if line[17:18] in {"W", "V", "u"}
+            and f"{name}::" not in line
             and "personality" not in line
         ]
         assert not shared, f"{path.name}: {shared}"

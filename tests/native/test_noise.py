@@ -110,25 +110,6 @@ def test_exponential_is_exact_enough() -> None:
 
 
 @compiled
-@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 63, 64, 65])
-def test_sums_and_noise(isa: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(0)
-    sums = rng.integers(-(2**53), 2**53, (count, 3)) * 0.125
-    noise, both = rng.integers(-(2**60), 2**60, sums.shape), []
-    for module in (kernels, None):
-        monkeypatch.setattr(discrete, "kernels", module)
-        noisy = np.empty(sums.shape)
-        assert discrete.add_to_sums(sums, 0.125, noise, noisy)
-        both.append(noisy)
-        for wrong in (0.0625, np.nan, np.inf, -np.inf, 2.0**51):
-            for place in [*range(min(count, 9)), count - 1][:count]:
-                spoilt = sums.copy()
-                spoilt[place, 1] = wrong
-                assert not discrete.add_to_sums(spoilt, 0.125, noise, noisy)
-    np.testing.assert_array_equal(*both)
-
-
-@compiled
 @pytest.mark.parametrize(
     ("place", "wrong"),
     [

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from apportion.twins import solves as twin
 from apportion.native import kernels
 from apportion.privacy import pack
+from apportion.twins import solves as twin
 from tests.engine.test_solves import noisy
 
 pytestmark = pytest.mark.skipif(kernels is None, reason="no compiled kernels")

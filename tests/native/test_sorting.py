@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from apportion.native import kernels
 from apportion.twins import ids as ids_twin
 from apportion.twins import sorting as twin
-from apportion.native import kernels
 
 pytestmark = pytest.mark.skipif(kernels is None, reason="no compiled kernels")
 # One more or less than the rows between two looks for Ctrl-C, and than the pieces that threads take.

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from apportion.native import kernels
+from apportion.privacy import UserBound
 from apportion.privacy.rounding import LONGEST
 from apportion.twins import sums as twins
 from apportion.twins.users import short_rows
-from apportion.native import kernels
-from apportion.privacy import UserBound
 
 pytestmark = pytest.mark.skipif(kernels is None, reason="no compiled kernels")
 USERS = 500
@@ -18,7 +18,7 @@ SIZES = [0, 1, 2, 3, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 700
 DIMENSIONS = [*range(1, 71), 127, 128, 129]
 
 
-def rows_of(d: int, seed: int = 0, bound: float = 2.0, sizes: Any = SIZES) -> tuple[Any, ...]:
+def rows_of(d: int, seed: int = 0, bound: float = 2.0, sizes: Any = SIZES) -> Any:
     """Features, d, user, label, share, weight, start, unit, and grids."""
     rng = np.random.default_rng(seed)
     start = np.concatenate([[0], np.cumsum(sizes)])
@@ -56,17 +56,19 @@ def test_gram_sums_of_many_factors(d: int, isa: str) -> None:
 
 @pytest.mark.parametrize("d", [*DIMENSIONS, 256, 512])
 def test_label_sums(d: int, isa: str) -> None:
+    rows: Any
     *rows, _, grid = rows_of(d)
-    expected = twins.label_sums(*rows, grid)
+    expected = twins.label_sums(*(*rows, grid))
     for threads in (1, 3):
         assert_equal([kernels.label_sums(*rows, grid, threads)], [expected])
     assert expected.any()
 
 
 def test_large_sums_are_shared_by_threads_in_any_order(isa: str) -> None:
+    rows: Any
     *rows, grid, grid_of_b = rows_of(64, sizes=[5, 70_000, 2**15, 0, 40_000])
-    expected = twins.gram_sums(*rows, grid, grid_of_b)
-    label_sums = twins.label_sums(*rows, grid_of_b)
+    expected = twins.gram_sums(*(*rows, grid, grid_of_b))
+    label_sums = twins.label_sums(*(*rows, grid_of_b))
     rng = np.random.default_rng(1)
     features, d, user, label, share, weight, start, unit = rows
     for threads in (1, 2, 5):
@@ -90,7 +92,9 @@ def test_no_sum_overflows_at_the_limit(isa: str) -> None:
         for grid in (2.0**4, 2.0**3.001, 2.0**30):
             args = (features, d, user, ones, None, ones, start, unit, grid)
             for grid_of_b in (1.0, 2.0**-16, 2.0**-17, 2.0**-40, 2.0**40):
-                assert_equal(kernels.gram_sums(*args, grid_of_b, 2), twins.gram_sums(*args, grid_of_b))
+                assert_equal(
+                    kernels.gram_sums(*args, grid_of_b, 2), twins.gram_sums(*(*args, grid_of_b))
+                )
                 one = (*args[:-1], grid_of_b)
                 assert_equal([kernels.label_sums(*one, 2)], [twins.label_sums(*one)])
     with pytest.raises(ValueError, match="grid must not be below"):
@@ -99,13 +103,14 @@ def test_no_sum_overflows_at_the_limit(isa: str) -> None:
 
 @pytest.mark.parametrize("label", [np.inf, -np.inf, np.nan, 1e308, 1e-308, 2.0**60])
 def test_labels_without_bound_give_nothing(label: float, isa: str) -> None:
+    rows: Any
     *rows, grid, grid_of_b = rows_of(17)
     rows[3][10:20] = label
     features = rows[0]
     features[3] = 0
-    expected = twins.gram_sums(*rows, grid, grid_of_b)
+    expected = twins.gram_sums(*(*rows, grid, grid_of_b))
     assert_equal(kernels.gram_sums(*rows, grid, grid_of_b, 2), expected)
-    assert_equal([kernels.label_sums(*rows, grid_of_b, 2)], [twins.label_sums(*rows, grid_of_b)])
+    assert_equal([kernels.label_sums(*rows, grid_of_b, 2)], [twins.label_sums(*(*rows, grid_of_b))])
     assert np.abs(expected[1]).max() < 2.0**33
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from apportion.twins import topk as twin
 from apportion.native import kernels
+from apportion.twins import topk as twin
 from tests.native.test_solves import by_isa
 
 compiled = pytest.mark.skipif(kernels is None, reason="no compiled kernels")

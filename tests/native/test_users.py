@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from apportion.native import kernels
 from apportion.privacy.rounding import LONGEST
 from apportion.twins.users import short_rows, solve_users, turned_items
-from apportion.native import kernels
 
 pytestmark = pytest.mark.skipif(kernels is None, reason="no compiled kernels")
 SIZES = [*range(1, 71), 127, 128, 129]
@@ -101,7 +101,10 @@ def test_a_vector_depends_on_its_own_rows_alone(implicit: bool) -> None:
     ridge = np.where(np.arange(len(start) - 1) % 3, 1.0, 1e-5)  # some need factors
     shared = 0.01 * items.T @ items if implicit else np.zeros((d, d))
     together = compiled(start, item, label, items, ridge, shared, threads=3)
-    assert compiled(start, item, label, items, ridge, shared, threads=1).tobytes() == together.tobytes()
+    assert (
+        compiled(start, item, label, items, ridge, shared, threads=1).tobytes()
+        == together.tobytes()
+    )
     for user in range(len(start) - 1):
         own = slice(start[user], start[user + 1])
         alone = compiled(
@@ -120,7 +123,9 @@ def test_the_same_bits_under_every_instruction_set(d: int) -> None:
     for isa in kernels.isas():
         before = kernels.isa()
         kernels.use_isa(isa)
-        vectors = [compiled(start, item, label, items, ridge, each) for each in (shared, 0 * shared)]
+        vectors = [
+            compiled(start, item, label, items, ridge, each) for each in (shared, 0 * shared)
+        ]
         shorts = compiled(start, item, label, items, ridge, shared, bound=0.1)
         found.add(b"".join(each.tobytes() for each in (*vectors, shorts)))
         kernels.use_isa(before)

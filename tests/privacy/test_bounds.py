@@ -1,8 +1,10 @@
 """The bounds hold exactly, in rational arithmetic, for whatever comes in."""
 
+import copy
 import math
 from collections import defaultdict
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from apportion.privacy import (
     scale_down,
     short_rows,
 )
+from apportion.privacy.bounds import row_norms
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 bounds = st.floats(1e-100, 1e100)
@@ -120,6 +123,102 @@ def test_bad_bounds(bound: float) -> None:
         clip_rows(np.ones((1, 1)), bound)
     with pytest.raises(ap.ParameterError, match="bound must be"):
         clip_values(np.ones(1), bound)
+
+
+INTEGERS = [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64]
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_weights_do_not_wrap_when_they_are_squared(dtype: type) -> None:
+    # 16 squared is nothing in 8 bits, 256 in 16, 2^32 in 64.
+    half = 2 ** (np.iinfo(dtype).bits // 2)
+    for weight in (half, half // 2, 2):
+        with pytest.raises(ap.ReleaseError, match="pass its budget"):
+            UserWeights(np.zeros(1, int), np.zeros(1, int), np.array([weight], dtype=dtype))
+    weights = UserWeights(np.zeros(1, int), np.zeros(1, int), np.array([1], dtype=dtype))
+    assert weights.values.dtype == np.float64
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_weights_are_squared_in_64_bits(dtype: type) -> None:
+    # A thousand weights whose squares round down, or vanish, in short numbers.
+    weight: np.ndarray = np.array(np.full(1000, 0.0317), dtype=dtype)
+    assert np.sum(weight.astype(float) ** 2) > 1
+    with pytest.raises(ap.ReleaseError, match="pass its budget"):
+        UserWeights(np.zeros(1000, int), np.arange(1000), weight)
+    for make in (UserWeights.normalised, UserWeights.clipped):
+        found = make(np.zeros(1000, int), np.arange(1000), weight)
+        assert found.values.dtype == np.float64
+        assert spent(found)[0] <= 1
+
+
+@pytest.mark.parametrize("name", ["user", "task", "values"])
+def test_weights_are_nobody_elses(name: str) -> None:
+    given = {
+        "user": np.array([0, 0, 1]), "task": np.array([0, 1, 1]), "values": np.array([0.6, 0.8, 1.0])
+    }  # fmt: skip
+    base = given[name]
+    view = base[:]
+    view.flags.writeable = False
+    weights = UserWeights(**{**given, name: view})
+    base[:] = 9
+    assert spent(weights) == {0: Fraction(0.6) ** 2 + Fraction(0.8) ** 2, 1: 1}
+    for array in (weights.user, weights.task, weights.values):
+        assert not array.flags.writeable
+        assert array.base is None
+
+
+@pytest.mark.parametrize("make", [copy.copy, copy.deepcopy])
+def test_copies_of_weights_are_as_fixed(make: Any) -> None:
+    weights = make(UserWeights(np.array([0, 0]), np.array([0, 1]), np.array([0.6, 0.8])))
+    assert weights.values.tolist() == [0.6, 0.8]
+    for array in (weights.user, weights.task, weights.values):
+        assert not array.flags.writeable
+
+
+@pytest.mark.parametrize(
+    "wrong", [np.array([0.0, np.nan]), np.array(["a", "b"]), np.ones((2, 1), int)]
+)
+def test_users_and_tasks_are_whole_numbers(wrong: np.ndarray) -> None:
+    # A task that is not a number is another one each time: a repeated pair would not be seen.
+    good, raw = np.array([0, 1]), np.array([0.1, 0.1])
+    for pair in ((wrong, good), (good, wrong)):
+        with pytest.raises(ap.ReleaseError, match="whole numbers"):
+            UserWeights(*pair, raw)
+        with pytest.raises(ap.ReleaseError, match="whole numbers"):
+            UserWeights.normalised(*pair, raw)
+
+
+def test_users_of_short_integers_are_told_apart() -> None:
+    user = np.array([0, 100, 127], dtype=np.int8)
+    weights = UserWeights(user, np.zeros(3, np.int8), np.ones(3))
+    assert spent(weights) == {0: 1, 100: 1, 127: 1}
+    with pytest.raises(ap.ReleaseError, match="numbered from 0"):
+        UserWeights(np.array([-128, 127], dtype=np.int8), np.zeros(2, int), np.ones(2))
+
+
+@pytest.mark.parametrize("dtype", [np.complex128, np.longdouble, object])
+def test_weights_of_other_types_are_refused(dtype: type) -> None:
+    for make in (UserWeights, UserWeights.normalised, UserWeights.clipped):
+        with pytest.raises(ap.ReleaseError, match="numbers of at most 64 bits"):
+            make(np.zeros(1, int), np.zeros(1, int), np.ones(1, dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.float16, np.float32])
+def test_norms_of_short_numbers(dtype: type) -> None:
+    rows: np.ndarray = np.array([[-100, 100, 100], [3, 4, 0]], dtype=dtype)
+    np.testing.assert_allclose(row_norms(rows), [math.sqrt(30000), 5.0], rtol=1e-12)
+    if dtype == np.int8:
+        assert row_norms(np.array([[-128]], dtype=dtype)) == 128.0
+    np.testing.assert_array_equal(clip_rows(rows, 1.0), clip_rows(rows.astype(float), 1.0))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32])
+def test_factors_of_short_norms(dtype: type) -> None:
+    # In the norms' own type the limit would be rounded, and with it the factor.
+    norms: np.ndarray = np.array([3, 100, 127], dtype=dtype)
+    for factor, norm in zip(scale_down(norms, 2.9999), norms, strict=True):
+        assert Fraction(float(factor)) * Fraction(float(norm)) <= Fraction(2.9999)
 
 
 @st.composite
@@ -246,3 +345,18 @@ def test_rows_without_a_norm_give_zeros(wrong: float, stretch: bool) -> None:
     assert short[1].tolist() == [0, 0, 0]
     others, _ = short_rows(rows[[0, 2]], 1.0, stretch=stretch)
     np.testing.assert_array_equal(short[[0, 2]], others)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 8, 17, 64])
+def test_how_a_row_rounds_depends_on_that_row_alone(d: int) -> None:
+    # One user more or less must not move another's part by a last bit, however rows lie in memory.
+    rows = np.random.default_rng(d).normal(size=(200, d))
+    for bound in (row_norms, lambda rows: clip_rows(rows, 0.5)):
+        together = bound(rows)
+        np.testing.assert_array_equal(bound(np.asfortranarray(rows)), together)
+        for first in (0, 1, 63, 199):
+            for some in (rows[first:], np.asfortranarray(rows[first:]), rows[first : first + 1]):
+                np.testing.assert_array_equal(bound(some), together[first : first + len(some)])
+    short, _ = short_rows(rows, 1.0, stretch=True)
+    alone = [short_rows(row[None], 1.0, stretch=True)[0][0] for row in rows]
+    np.testing.assert_array_equal(short, alone)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import apportion as ap
 from apportion.privacy import discrete
 from apportion.privacy.discrete import Scales, Source, Words, blocks, draw
 
@@ -356,5 +357,5 @@ def test_a_program_s_own_decimal_settings_change_nothing() -> None:
 
 @pytest.mark.parametrize("variance", [0.99, 2.0**104, math.nan])
 def test_variances_out_of_range_are_refused(variance: float) -> None:
-    with pytest.raises(AssertionError):
+    with pytest.raises(ap.ReleaseError, match="variance"):
         Scales.of(np.array([variance]))

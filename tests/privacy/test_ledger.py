@@ -1,15 +1,22 @@
 """The ledger: composition, refusal, interchange."""
 
+import copy
 import dataclasses
 import json
 import math
+import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import dp_accounting
 import pytest
 from dp_accounting.pld import PLDAccountant
+from scipy.special import log_ndtr
 
 import apportion as ap
-from apportion.privacy import Ledger, PrivacyTarget, Record
+from apportion.privacy import Curator, Ledger, Part, PrivacyTarget, Record, UserBound
+from apportion.privacy.gaussian import LARGEST_MU
 
 
 def record(name: str, mu: float) -> Record:
@@ -64,6 +71,96 @@ def test_the_whole_target_can_be_spent_in_shares() -> None:
 def test_a_release_without_noise_is_refused_under_a_finite_target(ledger: Ledger) -> None:
     with pytest.raises(ap.BudgetExceededError):
         ledger.append(Record("bare", "a sum", (3,), 1.0, "one", 0.0))
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(600.0, 1e-5), (66.0, 1e-5), (210.0, 1e-100)])
+def test_targets_beyond_what_is_proved_are_refused(epsilon: float, delta: float) -> None:
+    # At (600, 1e-5), what noise that ends at 32 deviations cannot give has probability 0.09 next door.
+    with pytest.raises(ap.ParameterError, match=r"epsilon must be at most .* at this delta"):
+        PrivacyTarget(epsilon, delta)
+    with pytest.raises(ap.ParameterError, match="epsilon must be at most"):
+        ap.MultiTaskRidge(epsilon=epsilon, delta=delta).fit(
+            ap.simulate_tasks(users=50, tasks=5, tasks_per_user=2)
+        )
+
+
+def test_the_largest_target_is_said() -> None:
+    with pytest.raises(ap.ParameterError, match="at most 65 at this delta, got 600") as refused:
+        PrivacyTarget(600.0, 1e-5)
+    assert "math.inf" in str(refused.value)
+    assert PrivacyTarget(65.0, 1e-5).mu <= 8
+    assert PrivacyTarget(math.inf, 1e-5).mu == math.inf
+
+
+def test_what_lies_beyond_the_noise_is_less_than_any_delta() -> None:
+    # The arithmetic of "What the missing numbers cost" in privacy/discrete.py, logarithms of base two.
+    def beyond(moved: float) -> float:
+        return float(log_ndtr(-(32 - moved)) / math.log(2))
+
+    assert beyond(LARGEST_MU) + 6 < -414
+    assert beyond(1.0) + 1 < -690
+    assert beyond(1 / 0.3) + math.log2(12) < -594
+    assert max(-414.0, 64 - 690.0, 64 - 594.0) + 1 <= -413 < math.log2(1e-100) - 67
+
+
+def test_one_release_has_at_least_the_noise_that_is_proved() -> None:
+    ledger = Ledger(PrivacyTarget(65.0, 1e-5))
+    object.__setattr__(ledger.target, "epsilon", 1e5)  # as if targets knew no limit
+    object.__setattr__(ledger.target, "mu", 400.0)
+    with pytest.raises(ap.BudgetExceededError, match=r"noise is less than 0.125 times"):
+        ledger.append(record("x", 8.1))
+    ledger.append(record("x", 8.0))
+
+
+def test_copies_of_a_ledger_take_no_releases(ledger: Ledger) -> None:
+    # Two ledgers under one target could spend it twice.
+    for other in (
+        ledger.copy(),
+        copy.copy(ledger),
+        copy.deepcopy(ledger),
+        pickle.loads(pickle.dumps(ledger)),
+    ):
+        assert other.to_dict() == ledger.to_dict()
+        with pytest.raises(ap.ReleaseError, match="takes no more releases"):
+            other.append(record("more", 0.01))
+    ledger.append(record("more", 0.01))
+
+
+def test_of_many_threads_one_opens_a_name() -> None:
+    # Two releases of one name would have the same noise.
+    for _ in range(50):
+        curator, ready = Curator(PrivacyTarget(1.0, 1e-5)), threading.Barrier(4)
+        part = Part("A", "sums", UserBound(1.0, "one"))
+
+        def open_it(_: int, curator: Any = curator, ready: Any = ready, part: Any = part) -> bool:
+            ready.wait()
+            try:
+                curator.open("same", [part], 2, 0.01)
+            except ap.ParameterError:
+                return False
+            return True
+
+        with ThreadPoolExecutor(4) as pool:
+            assert sum(pool.map(open_it, range(4))) == 1
+        assert len(curator.ledger) == 1
+
+
+def test_a_release_is_committed_and_written_in_one_go() -> None:
+    # Another thread that appends while a budget is being written to must wait.
+    inside: list[str] = []
+
+    def commit(records: Any) -> None:
+        inside.append(records[0].name)
+        if len(inside) == 1:
+            other.start()
+            other.join(0.2)
+            assert len(inside) == 1
+
+    ledger = Ledger(PrivacyTarget(1.0, 1e-5), commit)
+    other = threading.Thread(target=lambda: ledger.append(record("second", 0.01)))
+    ledger.append(record("first", 0.01))
+    other.join()
+    assert [one.name for one in ledger] == inside == ["first", "second"]
 
 
 def test_names_are_unique(ledger: Ledger) -> None:

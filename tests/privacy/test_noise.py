@@ -2,7 +2,10 @@
 
 import copy
 import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations, pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +15,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import apportion as ap
-from apportion.accounts import checkpoint
+from apportion.accounts import state
 from apportion.privacy import Curator, Part, PrivacyTarget, UserBound
 from apportion.privacy.discrete import Scales, Source, Words
 from apportion.privacy.noise import TILE, NoiseSource, poisson_sample
@@ -74,7 +77,7 @@ def test_same_key_same_bytes_other_key_other_bytes() -> None:
 def test_the_bytes_of_a_key_never_change() -> None:
     # A training that is resumed by a later version must show the same noise, and no second view: where
     # these numbers change, so must the format of checkpoints.
-    assert checkpoint.FORMAT == 2
+    assert state.FORMAT == 3
     assert WHOLE[:2].tolist() == [
         [-977824567212470, -509697475992316],
         [733678951004895, -1524559101303627],
@@ -157,6 +160,43 @@ def test_a_source_serves_one_training() -> None:
         Curator(PrivacyTarget(1.0, 1e-5), source)
 
 
+def test_of_many_threads_one_claims_a_source() -> None:
+    for _ in range(50):
+        source, ready = NoiseSource(), threading.Barrier(4)
+
+        def claim(_: int, source: Any = source, ready: Any = ready) -> bool:
+            ready.wait()
+            try:
+                source.claim()
+            except ap.ReleaseError:
+                return False
+            return True
+
+        with ThreadPoolExecutor(4) as pool:
+            assert sum(pool.map(claim, range(4))) == 1
+
+
+def test_a_forked_process_draws_no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = NoiseSource()
+    source.sample_key("g", 0)
+    monkeypatch.setattr(
+        "os.getpid", lambda: -1
+    )  # as in a child, which has all of its parent's memory
+    for use in (
+        lambda: source.discrete_gaussian("s", 0, 0, 3, SCALES),
+        lambda: source.sample_key("g", 0),
+        lambda: source.sampling_key("g"),
+    ):
+        with pytest.raises(ap.ReleaseError, match="forked process"):
+            use()
+
+
+def test_a_digest_knows_a_key_again() -> None:
+    one, other = NoiseSource.from_key(bytes(32)), NoiseSource.from_key(bytes(range(32)))
+    assert one.digest("x") == NoiseSource.from_key(bytes(32)).digest("x")
+    assert len({one.digest("x"), one.digest("y"), other.digest("x")}) == 3
+
+
 class TestPoissonSample:
     """Who takes part in a step: each user by itself."""
 
@@ -208,9 +248,11 @@ class TestPoissonSample:
     def test_open_releases_have_a_key_for_each_step(self) -> None:
         desk = Curator(PrivacyTarget(1.0, 1e-5), NoiseSource.from_seed(5))
         part = Part("g", "gradients", UserBound(1.0, "x"))
-        release = desk.open("g", [part], 2, 0.1, steps=2)
-        first = release.sample_key
+        release = desk.open("g", [part], 2, 0.1, steps=2, sampling_rate=0.5)
+        first = release.sample_key()
+        assert release.sample_key() == first
         release.feed(0, np.zeros((2, 1), dtype=np.int64))
         release.next_step()
-        assert len({first, release.sample_key}) == 2
-        assert {len(first), len(release.sample_key)} == {16}
+        second = release.sample_key()
+        assert second != first
+        assert {len(first), len(second)} == {16}

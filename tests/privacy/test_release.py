@@ -1,7 +1,9 @@
 """Releases: noise of the recorded size, blocks, joint splits, refusals."""
 
 import contextlib
+import copy
 import math
+import pickle
 import threading
 from dataclasses import replace
 from typing import Any
@@ -305,6 +307,68 @@ class TestDeclared:
         assert planned.delta == 5e-3
         assert replace(found, because="") == replace(planned, because="")
         assert not declared.records(2, math.inf, 5e-3)[0].delta
+
+
+def test_sums_that_change_while_they_are_released() -> None:
+    # What is witnessed and what gets noise must be one thing; and nobody else's array is written to.
+    sums = nothing(3, 1)
+
+    def witness(record: Any, step: int, first: int, block: Any) -> None:
+        seen.append(block.copy())
+        sums[:] = 7
+
+    seen: list[Any] = []
+    desk = Curator(TARGET, NoiseSource.from_seed(0), witness=witness)
+    found = desk.release("sums", sums, BOUND, 0.2)
+    np.testing.assert_array_equal(seen, [nothing(3, 1)])
+    np.testing.assert_array_equal(found, curator().release("sums", nothing(3, 1), BOUND, 0.2))
+    np.testing.assert_array_equal(sums, np.full((3, 1), 7))
+
+
+def test_noise_of_a_step_is_used_once_whatever_other_threads_do() -> None:
+    # Were the step read after the tasks are marked, the difference of two releases would be raw.
+    part = Part("A", "sums", BOUND)
+    steps, lost = 2, threading.Event()
+
+    def witness(record: Any, step: int, *_: Any) -> None:
+        if not lost.is_set():
+            lost.set()
+            release.next_step()  # another thread, just now
+
+    desk = Curator(TARGET, NoiseSource.from_seed(0), witness=witness)
+    release = desk.open("sums", [part], 3, 0.2, steps=steps)
+    first = release.feed(0, nothing(3, 1))[0]
+    second = release.feed(0, nothing(3, 1))[0]
+    assert not np.intersect1d(first, second).size
+
+
+@pytest.mark.parametrize("make", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_releases_and_curators_are_never_copied(make: Any) -> None:
+    desk = curator()
+    release = desk.open("sums", [Part("A", "sums", BOUND)], 3, 0.2)
+    for one in (desk, release):
+        with pytest.raises(TypeError, match="never copied or saved"):
+            make(one)
+
+
+def test_the_parts_of_a_release_are_its_own() -> None:
+    parts = [Part("A", "sums", BOUND)]
+    release = curator().open("sums", parts, 3, 0.2)
+    parts.append(Part("b", "sums", BOUND))
+    assert len(release.feed(0, nothing(3, 1))) == 1
+
+
+def test_a_part_has_a_plain_width() -> None:
+    part = Part("A", "matrices", BOUND, width=np.int8(100), symmetric=True)
+    assert part.columns == 5050
+    with pytest.raises(ap.ParameterError, match="width of a part"):
+        Part("A", "matrices", BOUND, width=2.5)
+
+
+@pytest.mark.parametrize("shares", [(math.inf, 1), (1e308, 1e308)])
+def test_shares_beyond_all_numbers(shares: Any) -> None:
+    with pytest.raises(ap.ParameterError, match="shares must be"):
+        curator().open("both", parts(), 10, 0.2, shares)
 
 
 def test_of_two_threads_that_feed_the_same_tasks_one_is_refused() -> None:

@@ -123,10 +123,27 @@ def test_refused_beyond_mu() -> None:
         keeper.select("counts", np.array([1]), ones(1), 1, 1.01 * keeper.target.mu, 5e-3)
 
 
-@pytest.mark.parametrize("counts", [ones(2), np.array([math.nan]), np.ones(1), ones(1)[None]])
+@pytest.mark.parametrize("counts", [ones(2), np.array([math.nan]), np.ones(1), ones(1)[None], ones(1).astype(np.uint8)])
 def test_wrong_counts(counts: np.ndarray) -> None:
     with pytest.raises(ap.ReleaseError):
         curator().select("counts", np.array([1]), counts, 1, 0.1, 1e-3)
+
+
+@pytest.mark.parametrize("counts", [ones(2), 0 * ones(2), np.full(2, np.nan)])
+def test_a_cap_beyond_the_grid_is_refused_whatever_the_counts(counts: np.ndarray) -> None:
+    # Counts of an odd number of users would be refused and even ones not.
+    for cap in (2**50, 2**60):
+        keeper = curator()
+        with pytest.raises(ap.ParameterError, match="cap"):
+            keeper.select("counts", np.arange(2), counts, cap, 1e-9, 1e-3)
+        assert len(keeper.ledger) == 0
+
+
+def test_counts_of_too_many_users_are_no_error() -> None:
+    counts = np.array([2**28 - 1, 2**28 + 1, 2**36])
+    chosen, noisy = curator().select("counts", np.arange(3), counts, 1, 0.2, 5e-3)
+    assert chosen.tolist() == [0, 1, 2]
+    np.testing.assert_allclose(noisy, counts, atol=200)
 
 
 def test_the_target_reserves_delta() -> None:

@@ -23,10 +23,10 @@ from apportion.errors import CheckpointError
 
 MODELS: dict[str, dict[str, Any]] = {
     "ratings": {"sweeps": 3},
-    "per-task": {"factors": 3, "sweeps": 2, "statistics": "per-task"},
-    "descent": {"factors": 3, "sweeps": 2, "solver": "descent", "steps": 3},
+    "per-item": {"factors": 3, "sweeps": 2, "solver": ap.SufficientStatistics(matrices="per-item")},
+    "descent": {"factors": 3, "sweeps": 2, "solver": ap.GradientDescent(steps=3)},
     "sampled": {"factors": 3, "sweeps": 2, "allocation": ap.TailSampling(4)},
-    "events": {"factors": 3, "sweeps": 3, "feedback": "implicit", "catalogue": "private"},
+    "events": {"factors": 3, "sweeps": 3, "feedback": "implicit", "catalog": "private"},
     "exact": {"factors": 3, "sweeps": 3, "epsilon": float("inf")},
 }
 # What a process does to files: it can die before each of these, and in the middle of a write.

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import sqlite3
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,11 +14,10 @@ import numpy as np
 import pytest
 
 import apportion as ap
-from apportion.engine.cpu.machine import arithmetic
+from apportion.audit.observer import observed
 from apportion.errors import CheckpointError, ParameterError
 from apportion.privacy import Curator
 from apportion.recommend import factorization
-from apportion.recommend.item_step import ItemStep
 from apportion.tasks import base
 from tests.recommend import killed
 
@@ -73,8 +73,10 @@ def data() -> ap.Interactions:
 
 
 def model(**parameters: Any) -> ap.MatrixFactorization:
-    fixed = {"factors": 3, "sweeps": 3, "intercept_share": 0.2, "epsilon": 5.0}
-    return ap.MatrixFactorization(**{**fixed, **parameters})
+    fixed = {"factors": 3, "sweeps": 3, "epsilon": 5.0}
+    return ap.MatrixFactorization(
+        **{**fixed, "offsets": ap.Offsets(intercept_share=0.2), **parameters}
+    )
 
 
 def crash(folder: Path, data: ap.Interactions, sweep: int = 2, **parameters: Any) -> Path:
@@ -89,20 +91,12 @@ def crash(folder: Path, data: ap.Interactions, sweep: int = 2, **parameters: Any
     return folder
 
 
-def test_finished_sweeps_are_not_repeated(
-    tmp_path: Path, data: ap.Interactions, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_finished_sweeps_are_not_repeated(tmp_path: Path, data: ap.Interactions) -> None:
     crash(tmp_path / "c", data)
-    ran, call = [], ItemStep.__call__
-
-    def watched(self: ItemStep, sweep: int, *arguments: Any) -> Any:
-        ran.append(sweep)
-        return call(self, sweep, *arguments)
-
-    monkeypatch.setattr(ItemStep, "__call__", watched)
     told: list[tuple[int, int]] = []
-    went_on = model().fit(data, lambda *sweeps: told.append(sweeps), checkpoint=tmp_path / "c")
-    assert ran == [3]
+    with observed() as seen:
+        went_on = model().fit(data, lambda *sweeps: told.append(sweeps), checkpoint=tmp_path / "c")
+    assert list(seen.blocks) == ["sweep 3 gramian", "sweep 3"]
     assert told == [(2, 3), (3, 3)]
     assert round(went_on.privacy.epsilon, 6) == 5.0
     assert went_on.privacy.private
@@ -165,8 +159,12 @@ def test_sums_that_differ_are_refused_whatever_the_reason(
         ("sweeps", 4),
         ("seed", 1),
         ("allocation", ap.TailSampling(3)),
-        ("catalogue", ap.MostFrequent(0.5)),
+        ("catalog", ap.MostFrequent(0.5)),
         ("regularization", 0.06),
+        ("solver", ap.SufficientStatistics(clip="row")),
+        ("bounds", ap.Bounds(feature=0.26)),
+        ("offsets", ap.Offsets(intercept_share=0.21)),
+        ("shares", ap.Shares(weights=0.03)),
     ],
 )
 def test_other_parameters_are_refused(
@@ -185,10 +183,45 @@ def test_another_version_is_refused(
     with pytest.raises(CheckpointError, match=r"another version of apportion: .*, not 99"):
         model().fit(data, checkpoint=tmp_path / "c")
     monkeypatch.undo()
-    other = {**arithmetic(), "numpy": "1.0"}
-    monkeypatch.setattr(base, "arithmetic", lambda: other)
+    other = {**ap.CpuEngine().identity(), "numpy": "1.0"}
+    monkeypatch.setattr(ap.CpuEngine, "identity", lambda self: other)
     with pytest.raises(CheckpointError, match=r"another numpy: .*, not 1\.0"):
         model().fit(data, checkpoint=tmp_path / "c")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("OPENBLAS_CORETYPE", "Prescott", "another BLAS"),
+        ("NPY_DISABLE_CPU_FEATURES", "AVX2", "another NumPy without"),
+    ],
+)
+def test_other_instructions_of_the_same_processor_are_refused(
+    tmp_path: Path, data: ap.Interactions, name: str, value: str, message: str
+) -> None:
+    """They round otherwise: told before anything is computed, not by the first sum that differs."""
+    crash(tmp_path / "c", data, sweep=1)
+    script = (
+        "import sys; import apportion as ap; from tests.recommend import test_checkpoint as test\n"
+        "try: test.model().fit(test.killed.data(), checkpoint=sys.argv[1])\n"
+        "except ap.CheckpointError as error: print(error)"
+    )
+    root = Path(__file__).parents[2]
+    path = os.pathsep.join(str(place) for place in (Path(ap.__file__).parents[1], root))
+    told = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "c")],
+        env={**os.environ, "PYTHONPATH": path, name: value},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert message in told.stdout, told.stdout
+
+
+def test_another_engine_is_refused(tmp_path: Path, data: ap.Interactions) -> None:
+    # Their sums may differ in the last bits: the same noise would show by how much.
+    crash(tmp_path / "c", data)
+    with pytest.raises(CheckpointError, match=r"another engine: cpu, not reference"):
+        model(engine="reference").fit(data, checkpoint=tmp_path / "c")
+    model(engine="cpu").fit(data, checkpoint=tmp_path / "c")  # as "auto" was
 
 
 def test_a_finished_training_gives_its_model_again(tmp_path: Path, data: ap.Interactions) -> None:
@@ -241,13 +274,13 @@ def test_an_interrupted_training_says_what_was_spent(data: ap.Interactions) -> N
 def test_an_interrupted_training_says_how_to_go_on(tmp_path: Path, data: ap.Interactions) -> None:
     spent, how = notes(data, checkpoint=tmp_path / "c")
     assert "spent before this" in spent
-    assert f"checkpoint {tmp_path / 'c'}, goes on" in how
+    assert f"checkpoint {tmp_path / 'c'}, resumes" in how
 
 
 def test_a_failed_training_says_what_was_spent() -> None:
     lonely = ap.Interactions(["ann"], ["x"], [5], rating_range=(1, 5))
     with pytest.raises(ap.DataError, match="no item has enough users") as caught:
-        model(catalogue="private").fit(lonely)
+        model(catalog="private").fit(lonely)
     [spent] = caught.value.__notes__
     assert "spent before this: epsilon = " in spent
 
@@ -256,7 +289,7 @@ def test_a_failed_training_says_what_was_spent() -> None:
 
 
 def test_a_budget_pays_once(tmp_path: Path, data: ap.Interactions) -> None:
-    budget = ap.Budget(tmp_path / "budget.db", cap=ap.PrivacyTarget(6.0, 1e-5))
+    budget = ap.Budget.create(tmp_path / "budget.db", cap=ap.PrivacyTarget(6.0, 1e-5))
     for _ in range(2):
         with pytest.raises(Crash):
             model().fit(data, raise_crash, budget=budget, checkpoint=tmp_path / "c")
@@ -279,7 +312,7 @@ def test_a_budget_pays_once(tmp_path: Path, data: ap.Interactions) -> None:
 def test_a_reservation_is_settled_where_a_finished_training_was_killed(
     tmp_path: Path, data: ap.Interactions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    budget = ap.Budget(tmp_path / "budget.db", cap=ap.PrivacyTarget(6.0, 1e-5))
+    budget = ap.Budget.create(tmp_path / "budget.db", cap=ap.PrivacyTarget(6.0, 1e-5))
     monkeypatch.setattr(Curator, "settle", raise_crash_now)
     with pytest.raises(Crash):
         model().fit(data, budget=budget, checkpoint=tmp_path / "c")
@@ -293,7 +326,7 @@ def test_a_reservation_is_settled_where_a_finished_training_was_killed(
 def test_without_a_checkpoint_an_error_gives_back_what_was_not_spent(
     tmp_path: Path, data: ap.Interactions
 ) -> None:
-    budget = ap.Budget(tmp_path / "budget.db", cap=ap.PrivacyTarget(6.0, 1e-5))
+    budget = ap.Budget.create(tmp_path / "budget.db", cap=ap.PrivacyTarget(6.0, 1e-5))
     with pytest.raises(Crash):
         model().fit(data, raise_crash, budget=budget)
     [training] = budget.history()
@@ -309,22 +342,96 @@ def raise_crash_now(self: Curator) -> None:
 def test_a_finished_training_that_another_budget_paid_is_not_taken_for_paid(
     tmp_path: Path, data: ap.Interactions
 ) -> None:
-    budget = ap.Budget(tmp_path / "budget.db", cap=ap.PrivacyTarget(6.0, 1e-5))
+    budget = ap.Budget.create(tmp_path / "budget.db", cap=ap.PrivacyTarget(6.0, 1e-5))
     model().fit(data, checkpoint=tmp_path / "c")
-    with (
-        pytest.warns(UserWarning, match="is finished"),
-        pytest.raises(ParameterError, match="not paid from this budget"),
-    ):
+    with pytest.raises(CheckpointError, match="begun without a budget"):
         model().fit(data, budget=budget, checkpoint=tmp_path / "c")
     assert budget.history() == []
 
 
-def test_a_budget_that_comes_later_pays_for_everything(
-    tmp_path: Path, data: ap.Interactions
-) -> None:
-    budget = ap.Budget(tmp_path / "budget.db", cap=ap.PrivacyTarget(6.0, 1e-5))
+def test_a_budget_that_comes_too_late_is_refused(tmp_path: Path, data: ap.Interactions) -> None:
+    """It would know what is released again, and not what has left before."""
+    budget = ap.Budget.create(tmp_path / "budget.db", cap=ap.PrivacyTarget(6.0, 1e-5))
     with pytest.raises(Crash):
         model().fit(data, raise_crash, checkpoint=tmp_path / "c")
-    finished = model().fit(data, budget=budget, checkpoint=tmp_path / "c")
-    [training] = budget.history()
+    with pytest.raises(CheckpointError, match="begun without a budget"):
+        model().fit(data, budget=budget, checkpoint=tmp_path / "c")
+    assert budget.history() == []
+    model().fit(data, checkpoint=tmp_path / "c")
+
+
+def test_a_training_is_resumed_with_its_budget_only(tmp_path: Path, data: ap.Interactions) -> None:
+    """Otherwise the budget would give back, in the end, what was released without it."""
+    budget = ap.Budget.create(tmp_path / "budget.db", cap=ap.PrivacyTarget(6.0, 1e-5))
+    other = ap.Budget.create(tmp_path / "other.db", cap=ap.PrivacyTarget(6.0, 1e-5))
+    with pytest.raises(Crash):
+        model().fit(data, raise_crash, budget=budget, checkpoint=tmp_path / "c")
+    for wrong in (None, other):
+        with pytest.raises(CheckpointError, match="is paid from a budget"):
+            model().fit(data, budget=wrong, checkpoint=tmp_path / "c")
+    assert other.history() == []
+    # A budget that was moved is the same one.
+    moved = ap.Budget(budget.path.rename(tmp_path / "moved.db"))
+    finished = model().fit(data, budget=moved, checkpoint=tmp_path / "c")
+    [training] = moved.history()
     assert training.releases == tuple(finished.privacy.ledger)
+    assert moved.epsilon == pytest.approx(5.0)
+    with pytest.raises(CheckpointError, match="is paid from a budget"):
+        model().fit(data, checkpoint=tmp_path / "c")
+
+
+def test_a_training_whose_reservation_is_gone_is_not_resumed(
+    tmp_path: Path, data: ap.Interactions
+) -> None:
+    budget = ap.Budget.create(tmp_path / "budget.db", cap=ap.PrivacyTarget(6.0, 1e-5))
+    old = budget.path.read_bytes()
+    with pytest.raises(Crash):
+        model().fit(data, raise_crash, budget=budget, checkpoint=tmp_path / "c")
+    (tmp_path / "old.db").write_bytes(old)
+    with pytest.raises(ParameterError, match="is it an old copy"):
+        model().fit(data, budget=ap.Budget(tmp_path / "old.db"), checkpoint=tmp_path / "c")
+    spent = budget.close(budget.history()[0].token).epsilon
+    assert 0 < spent < 5
+    with pytest.raises(ap.BudgetExceededError, match="has ended"):
+        model().fit(data, budget=budget, checkpoint=tmp_path / "c")
+    assert budget.epsilon == pytest.approx(spent)
+
+
+def test_before_its_first_release_a_training_may_change_its_budget(
+    tmp_path: Path, data: ap.Interactions
+) -> None:
+    small = ap.Budget.create(tmp_path / "small.db", cap=ap.PrivacyTarget(1.0, 1e-5))
+    large = ap.Budget.create(tmp_path / "large.db", cap=ap.PrivacyTarget(6.0, 1e-5))
+    with pytest.raises(ap.BudgetExceededError):
+        model().fit(data, budget=small, checkpoint=tmp_path / "c")
+    model().fit(data, budget=large, checkpoint=tmp_path / "c")
+    assert large.epsilon == pytest.approx(5.0)
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+def test_a_budget_settles_only_for_what_its_checkpoint_released(
+    tmp_path: Path, data: ap.Interactions, monkeypatch: pytest.MonkeyPatch, prepared: bool
+) -> None:
+    budget = ap.Budget.create(tmp_path / "budget.db", cap=ap.PrivacyTarget(6.0, 1e-5))
+    given = model().prepare(data, budget=budget) if prepared else None
+    monkeypatch.setattr(Curator, "settle", raise_crash_now)
+    with pytest.raises(Crash):
+        model().fit(data, preparation=given, budget=budget, checkpoint=tmp_path / "c")
+    monkeypatch.undo()
+    whole = tmp_path / "whole.db"
+    whole.write_bytes(budget.path.read_bytes())
+    with sqlite3.connect(budget.path) as connection:  # as if it had not seen one of them
+        connection.execute("DELETE FROM releases WHERE name LIKE 'sweep 2%'")
+    connection.close()
+    with (
+        pytest.warns(UserWarning, match="is finished"),
+        pytest.warns(
+            RuntimeWarning, match="whole reservation of this training stays counted.*other releases"
+        ),
+    ):
+        model().fit(data, preparation=given, budget=budget, checkpoint=tmp_path / "c")
+    assert budget.epsilon == pytest.approx(5.0)
+    assert budget.history()[-1].ended is not None
+    with pytest.warns(UserWarning, match="is finished"):
+        model().fit(data, preparation=given, budget=ap.Budget(whole), checkpoint=tmp_path / "c")
+    assert ap.Budget(whole).history()[-1].ended is not None

@@ -9,6 +9,7 @@ import pytest
 from apportion.privacy import Curator, NoiseSource, PrivacyTarget, UserWeights
 from apportion.privacy.bounds import ROUNDING
 from apportion.recommend.intercepts import estimate, release_intercepts
+from tests.soundness.harness import Tape, recording
 
 
 def drawn(
@@ -120,7 +121,7 @@ def released(
 ) -> tuple[Any, Curator]:
     """Of two users and three items: both users have the second item."""
     weights = UserWeights(np.array([0, 0, 1]), np.array([0, 1, 1]), np.array(values) * (1 - 1e-9))
-    curator = Curator(PrivacyTarget(1e4, 1e-5), NoiseSource.from_seed(0))
+    curator = Curator(PrivacyTarget(60.0, 1e-5), NoiseSource.from_seed(0))
     scale, counts = np.array([0.6, 0.9, 1.0]), np.array([1.0, 2.0, 1.0])
     found = release_intercepts(np.array(labels), weights, bound, scale, counts, curator, mu)
     return found, curator
@@ -144,13 +145,16 @@ class TestRelease:
             return np.array([0.1, 0.2, 0.3])
 
         monkeypatch.setattr("apportion.recommend.intercepts.estimate", spying)
-        # Without noise to speak of. The first user's part is (0.6 * 5, 0.8 * 5), of norm 5.
-        found, _ = released([5.0, 5.0, -1.5], 2.0, mu=100.0)
+        # The first user's part is (0.6 * 5, 0.8 * 5), of norm 5.
+        tape = Tape()
+        with recording(tape):
+            found, _ = released([5.0, 5.0, -1.5], 2.0, mu=5.0)
         monkeypatch.undo()
         np.testing.assert_allclose(found, [0.2, 0.4, 0.6])
-        assert seen["noise"] == pytest.approx(0.01)
+        assert seen["noise"] == pytest.approx(0.2)
         expected = np.array([0.6 * 2, 0.8 * 2 - 1.5, 0.0]) / 2
-        np.testing.assert_allclose(seen["sums"], expected, atol=0.06)
+        np.testing.assert_allclose(tape.raw["intercepts"][0, 0][:, 0] / 2, expected, atol=1e-6)
+        np.testing.assert_allclose(seen["sums"], expected, atol=6 * 0.2)
 
     @pytest.mark.parametrize("unit", [2.0**-100, 0.125, 32.0, 2.0**100])
     def test_it_does_not_depend_on_units(self, unit: float) -> None:

@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from apportion.recommend.item_step import ItemStep
 
 import apportion as ap
 from apportion.privacy import Curator, PrivacyTarget, UserWeights
 from apportion.recommend import MatrixFactorization
 from apportion.recommend import item_step as item_step_module
-from apportion.recommend.item_step import ItemStep
 from apportion.recommend.planner import Choice
 from apportion.tasks.shared import solve_moments
 

@@ -10,28 +10,29 @@ from apportion.accounts import PrivacyReport
 from apportion.data import HeldOut, Interactions
 from apportion.errors import DataError, ParameterError
 from apportion.privacy import Ledger, PrivacyTarget
+from apportion.recommend.fold_in import FoldIn
 from apportion.recommend.metrics import (
     RankingMetrics,
     neighbor_overlap,
     ranking_metrics,
     rating_metrics,
 )
-from apportion.recommend.recommender import ItemModel, Recommender, UserStep
+from apportion.recommend.recommender import ItemModel, Recommender
 
 RNG = np.random.default_rng(5)
 CATALOGUE = [f"item {i}" for i in range(40)]
 COUNTS = RNG.permutation(40)
-IMPLICIT = UserStep("implicit", regularization=1.0, exponent=0.0, unobserved_weight=0.1)
-EXPLICIT = UserStep("explicit", regularization=1.0, exponent=0.0, rating_range=(1.0, 5.0))
+IMPLICIT = FoldIn("implicit", regularization=1.0, exponent=0.0, unobserved_weight=0.1)
+EXPLICIT = FoldIn("explicit", regularization=1.0, exponent=0.0, rating_range=(1.0, 5.0))
 
 
-def model_of(ids: list[Any], factors: Any, step: UserStep = IMPLICIT) -> Recommender:
+def model_of(ids: list[Any], factors: Any, step: FoldIn = IMPLICIT) -> Recommender:
     report = PrivacyReport(ledger=Ledger(PrivacyTarget(math.inf, 1e-5)))
     items = np.array(factors, dtype=np.float32)
     return Recommender(ItemModel(items, np.array(ids, dtype=object), None, None, step, report))
 
 
-def random_model(ids: list[Any], seed: int, step: UserStep = IMPLICIT) -> Recommender:
+def random_model(ids: list[Any], seed: int, step: FoldIn = IMPLICIT) -> Recommender:
     return model_of(ids, np.random.default_rng(seed).normal(size=(len(ids), 3)), step)
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from apportion.recommend import planner
-from apportion.recommend.planner import Choice, Tastes, forecast, forecasts
+from apportion.recommend.planner import Tastes, forecast, forecasts
+from apportion.recommend.settings import Choice
 
 COUNTS = np.geomspace(5, 2000, 300)
 SCALE = 0.3 * COUNTS**-0.25

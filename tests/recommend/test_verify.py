@@ -20,17 +20,22 @@ SMALL: dict[str, Any] = {"factors": 3, "sweeps": 2, "epsilon": 5.0}
 TRAININGS: list[dict[str, Any]] = [
     {},
     {"feedback": "implicit"},
-    {"catalogue": "private"},
-    {"catalogue": ap.MostFrequent(0.5)},
-    {"solver": "descent", "steps": 3},
-    {"statistics": "per-task", "centring": "global"},
-    {"allocation": ap.UniformSampling(5), "intercept_share": 0.0},
+    {"catalog": "private"},
+    {"catalog": ap.MostFrequent(0.5)},
+    {"solver": ap.GradientDescent(steps=3)},
+    {
+        "solver": ap.SufficientStatistics(matrices="per-item"),
+        "offsets": ap.Offsets(center="global"),
+    },
+    {"allocation": ap.UniformSampling(5), "offsets": ap.Offsets(intercept_share=0.0)},
     {"allocation": ap.AdaptiveWeights(counts=ap.PublicCounts())},
     {"noise_seed": 1},
     {"epsilon": math.inf},
 ]
-# Public settings that change neither the guarantee nor what is done with the folder.
-HARMLESS = {"seed", "regularization", "learning_rate", "noise_ridge", "normalise"}
+each_training = pytest.mark.parametrize(
+    "settings", TRAININGS, ids=lambda settings: "-".join(settings) or "plain"
+)
+some_edits = pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.slow)])
 
 
 def save(folder: Path, **settings: Any) -> Path:
@@ -45,24 +50,33 @@ def passed(folder: Path) -> bool:
         return False
 
 
-def write_report(folder: Path, values: Any) -> None:
-    """Replace the report, and make all checksums fit, as a forger would."""
-    text = json.dumps(values).encode()
-    (folder / contents.REPORT).write_bytes(text)
-    settings = json.loads((folder / contents.SETTINGS).read_text())
-    digests = {**settings["sha256"], contents.REPORT: contents._digest(text)}
-    del digests[contents.SETTINGS]
-    sealed = contents._sealed({**settings, "sha256": digests})
+def report_of(folder: Path) -> Any:
+    return json.loads((folder / contents.REPORT).read_text())
+
+
+def described(folder: Path) -> Any:
+    """What ``model.json`` says."""
+    return json.loads((folder / contents.SETTINGS).read_text())
+
+
+def forge(folder: Path, report: Any = None, model: Any = None) -> None:
+    """Replace the report or the settings, and make all checksums fit, as a forger would."""
+    if report is not None:
+        (folder / contents.REPORT).write_text(json.dumps(report))
+    values = described(folder) if model is None else model
+    files = [name for name in contents.FILES if name != contents.SETTINGS]
+    digests = {name: contents._digest((folder / name).read_bytes()) for name in files}
+    sealed = contents._sealed({**values, "sha256": digests})
     (folder / contents.SETTINGS).write_text(json.dumps(sealed))
 
 
 def leaves(values: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The places of all numbers and truth values."""
+    """The places of all numbers, truth values, texts and nulls."""
     pairs = values.items() if isinstance(values, dict) else enumerate(values)
     for key, value in pairs:
         if isinstance(value, dict | list):
             yield from leaves(value, (*path, key))
-        elif not isinstance(value, str):
+        else:
             yield (*path, key)
 
 
@@ -72,49 +86,163 @@ def at(values: Any, path: tuple[Any, ...]) -> Any:
     return values
 
 
-@pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("settings", TRAININGS, ids=lambda settings: "-".join(settings) or "plain")
+def edited(values: Any, path: tuple[Any, ...], new: Any) -> Any:
+    changed = copy.deepcopy(values)
+    at(changed, path[:-1])[path[-1]] = new
+    return changed
+
+
+def others(value: Any) -> list[Any]:
+    """Values that a forger might put in the place of this one."""
+    if isinstance(value, bool):
+        return [not value]
+    if isinstance(value, (int, float)):
+        return [value * 1.01 + 1e-5, value / 2 - 1e-9, value + 1, -value - 1]
+    return []
+
+
+WORDS = {
+    "feedback": ("explicit", "implicit"),
+    "matrices": ("shared", "per-item"),
+    "clip": ("user", "row"),
+    "center": ("user", "global", "none"),
+    "mode": ("normalise", "clip"),
+    "method": ("scale", "sample"),
+    "kind": ("AdaptiveWeights", "UniformSampling", "TailSampling", "PublicCounts", "PublicCatalog"),
+    "epsilon": (1.0, 5.0),
+    "label_bound": (0.5, 2.0),
+    "users": (10,),
+    "values": ([1.0] * 20,),
+    "rating_range": ([1.0, 5.0],),
+}
+
+
+def other_settings(value: Any, name: str) -> list[Any]:
+    """The same of settings, whose words mean something."""
+    words = [word for word in WORDS.get(name, ()) if word != value]
+    return others(value) + (words if isinstance(value, str) or value is None else [])
+
+
+@some_edits
+@each_training
 def test_true_reports_pass_and_every_edited_number_is_found(
     tmp_path: Path, settings: dict[str, Any], every: int
 ) -> None:
     folder = save(tmp_path / "model", **settings)
     assert [check for check in verify(folder) if not check.passed] == []
-    true = json.loads((folder / contents.REPORT).read_text())
-    write_report(folder, true)
+    true = report_of(folder)
+    forge(folder, true)
     assert passed(folder)
-    harmless = set(HARMLESS)
-    if settings.get("epsilon") == math.inf:  # there is no guarantee to be wrong about
-        harmless |= {"sensitivity", "delta", "secret_noise", "intercept_share"}
-    if settings.get("solver") == "descent":  # gradients have a bound of their own
-        harmless.add("feature_bound")
-    if settings.get("feedback") == "implicit":  # of ratings that do not count
-        harmless.add("rating_range")
-    edits = []
-    for path in leaves(true):
-        value = at(true, path)
-        if value is None or harmless & set(path):
-            continue
-        others = (value * 1.01 + 1e-5, value / 2 - 1e-9, value + 1, -value - 1)
-        edits += [(path, one) for one in ([not value] if isinstance(value, bool) else others)]
-    assert len(edits) > 50
+    # Of ratings that do not count, nothing is known.
+    free = {"rating_range"} if settings.get("feedback") == "implicit" else set()
+    edits = [
+        (path, new)
+        for path in leaves(true)
+        if not free & set(path)
+        for new in others(at(true, path))
+    ]
+    assert len(edits) > (20 if settings.get("epsilon") == math.inf else 50)
     for path, new in edits[::every]:
-        forged = copy.deepcopy(true)
-        at(forged, path[:-1])[path[-1]] = new
-        write_report(folder, forged)
+        forge(folder, edited(true, path, new))
         assert not passed(folder), (path, new)
+
+
+# A released value; whatever it is, nothing can be said about it.
+RELEASED = ("fold_in", "mean")
+
+
+@some_edits
+@each_training
+def test_every_edited_setting_is_found(
+    tmp_path: Path, settings: dict[str, Any], every: int
+) -> None:
+    # Of what is in ``model.json``: the report says otherwise, or the ledger has other releases.
+    folder = save(tmp_path / "model", **settings)
+    true = described(folder)
+    edits = [
+        (path, new)
+        for part in ("training", "fold_in")
+        for path in leaves(true[part], (part,))
+        if path != RELEASED and not unused(path, settings)
+        for new in other_settings(at(true, path), path[-1])
+    ]
+    assert len(edits) > 40
+    for path, new in edits[::every]:
+        forge(folder, model=edited(true, path, new))
+        assert not passed(folder), (path, new)
+    forge(folder, model=true)
+    assert passed(folder)
+
+
+def unused(path: tuple[Any, ...], settings: dict[str, Any]) -> bool:
+    """Whether this training does nothing with that setting."""
+    names = set()
+    if settings.get("epsilon") == math.inf:  # there is no noise, and nothing is bounded
+        names |= {"feature_bound", "label_bound", "normalize", "shares", "mean_share", "target"}
+    if (
+        not isinstance(settings.get("offsets"), ap.Offsets)
+        or settings["offsets"].center != "global"
+    ):
+        names.add("mean_share")
+    if settings.get("feedback") == "implicit":
+        names |= {"label_bound", "center"} if path[0] == "training" else set()
+    else:
+        names.add("unobserved_weight") if path[0] == "training" else None
+    return bool(names & set(path))
+
+
+# What changes neither the guarantee nor what is done with the folder, and so may be said wrongly by
+# somebody who writes it into the settings and the report alike.
+HARMLESS = {"regularization", "normalize", "noise_ridge", "learning_rate", "unobserved_weight"}
+
+
+def without_effect(path: tuple[Any, ...], settings: dict[str, Any]) -> bool:
+    """Whether no release of this training depends on that setting."""
+    explicit = settings.get("feedback") != "implicit"
+    shared = "solver" not in settings
+    names: set[Any] = {"gram_share"} if shared else {"users"}
+    if not shared and explicit:
+        names.add("gramian")
+    if not explicit:
+        names.add("clip")
+    return bool(names & set(path)) or bool(HARMLESS & set(path))
+
+
+@pytest.mark.parametrize(
+    "settings", TRAININGS[:-1], ids=lambda settings: "-".join(settings) or "plain"
+)
+def test_settings_that_the_report_repeats_do_not_hide_other_releases(
+    tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    # Both are forged alike; the ledger is what it was.
+    folder = save(tmp_path / "model", **settings)
+    report, true = report_of(folder), described(folder)
+    public = set(report["public_inputs"])
+    tried = 0
+    for part in ("settings", "choice"):
+        for path in leaves(true["training"][part]):
+            if path[0] not in public or without_effect(path, settings) or unused(path, settings):
+                continue
+            if path[0] in ("allocation", "catalog"):
+                continue  # in the report they are a text, see below
+            for new in other_settings(at(true["training"][part], path), path[-1]):
+                also = edited(report, ("public_inputs", *path), new)
+                forge(folder, also, edited(true, ("training", part, *path), new))
+                assert not passed(folder), (path, new)
+                tried += 1
+    assert tried > 20
+
+
+def restated(values: Any) -> Any:
+    """With everything that follows from the ledger computed again."""
+    return json.loads(ap.PrivacyReport.from_json(json.dumps(values)).to_json())
 
 
 def test_forgeries_of_several_numbers_are_found(tmp_path: Path) -> None:
     folder = save(tmp_path / "model")
-    true = json.loads((folder / contents.REPORT).read_text())
-
-    def restated(values: Any) -> Any:
-        """With everything that follows from the ledger computed again."""
-        report = ap.PrivacyReport.from_json(json.dumps(values))
-        return json.loads(report.to_json())
-
-    for change in range(9):
-        forged = copy.deepcopy(true)
+    true, settings = report_of(folder), described(folder)
+    for change in range(11):
+        forged, model = copy.deepcopy(true), copy.deepcopy(settings)
         records = forged["ledger"]["records"]
         if change == 0:  # a release is left out
             del records[0]
@@ -127,39 +255,113 @@ def test_forgeries_of_several_numbers_are_found(tmp_path: Path) -> None:
                 record["noise_scale"] /= 2
         elif change == 3:  # another target than was kept to
             forged["ledger"]["target"]["epsilon"] = 50.0
+            model["training"]["settings"]["target"]["epsilon"] = 50.0
         elif change == 4:  # a larger delta, for a smaller epsilon
             forged["ledger"]["target"]["delta"] = 1e-3
+            model["training"]["settings"]["target"]["delta"] = 1e-3
         elif change == 5:  # a sweep less
             forged["ledger"]["records"] = records[:-2]
             forged["public_inputs"]["sweeps"] = 1
+            model["training"]["choice"]["sweeps"] = 1
         elif change == 6:  # budget moved from one release to another
             records[0]["noise_scale"] *= 2
             records[-1]["noise_scale"] *= 0.98
         elif change == 7:  # fewer items
-            forged["public_inputs"]["catalogue"] = "PublicCatalogue(): 19 items"
-        else:  # an allocation that is none
-            forged["public_inputs"]["allocation"] = "__import__('os').getcwd()"
+            forged["public_inputs"]["catalog"] = "PublicCatalog(): 19 items"
+        elif change == 8:  # an allocation that is none
+            model["training"]["settings"]["allocation"]["kind"] = "os.getcwd"
+        elif change == 9:  # two releases in the other order
+            records[0], records[1] = records[1], records[0]
+        else:  # a release twice, each at half its cost
+            records[0]["noise_scale"] *= 2**0.5
+            records.insert(1, {**records[0], "name": "counts again"})
         try:
-            write_report(folder, restated(forged))
+            forge(folder, restated(forged), model)
         except DataError:
             continue  # cannot even be read
         assert not passed(folder), change
-    write_report(folder, restated(true))
+    forge(folder, restated(true), settings)
     assert passed(folder)
 
 
-def test_warnings_and_neighbours_cannot_be_dropped(tmp_path: Path) -> None:
+def test_releases_of_another_kind_of_training_are_found(tmp_path: Path) -> None:
+    # Each folder gets the settings of each of the others, and what its report says of them.
+    kinds = [
+        kind for kind in TRAININGS if kind.get("epsilon") != math.inf and "noise_seed" not in kind
+    ]
+    folders = [save(tmp_path / str(number), **kind) for number, kind in enumerate(kinds)]
+    true = [(report_of(folder), described(folder)) for folder in folders]
+    for mine, folder in enumerate(folders):
+        for other in range(len(folders)):
+            report = {**true[mine][0], "public_inputs": true[other][0]["public_inputs"]}
+            forge(folder, report, {**true[mine][1], "training": true[other][1]["training"]})
+            assert passed(folder) == (mine == other), (kinds[mine], kinds[other])
+
+
+@pytest.mark.parametrize(
+    "training",
+    [
+        {},
+        {"settings": {}, "choice": {}},
+        {"settings": None, "choice": None},
+        {"settings": [], "choice": [1, 2]},
+        {"settings": {"kind": "Choice", "factors": 3, "sweeps": 2, "intercept_share": 0.3}},
+        {"settings": {"kind": ["Settings"]}, "choice": 0},
+    ],
+    ids=str,
+)
+def test_settings_that_describe_no_training_are_found(tmp_path: Path, training: Any) -> None:
+    folder = save(tmp_path / "model")
+    forge(folder, model={**described(folder), "training": training})
+    assert any("describe a training" in check.what and check.wrong for check in verify(folder))
+
+
+@pytest.mark.parametrize(
+    ("path", "new"),
+    [
+        (("choice", "sweeps"), 10**9),
+        (("choice", "factors"), 10**9),
+        (("choice", "factors"), 3.5),
+        (("choice", "sweeps"), "2"),
+        (("choice", "intercept_share"), 1.0),
+        (("settings", "target", "epsilon"), "inf"),
+        (("settings", "target"), None),
+        (("settings", "solver"), None),
+        (("settings", "solver"), {"kind": "GradientDescent", "steps": 10**18, "gradient_bound": 1e-300, "learning_rate": 1.0}),
+        (("settings", "feature_bound"), 1e-300),
+        (("settings", "label_bound"), "0.5"),
+        (("settings", "catalog"), {"kind": "PublicCatalog"}),
+        (("settings", "allocation"), 7),
+        (("settings", "shares", "users"), 0),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_odd_settings_are_no_way_in(tmp_path: Path, path: tuple[str, ...], new: Any) -> None:
+    # Found, or as they were; never an error of another kind, and never a long time.
+    folder = save(tmp_path / "model")
+    true = described(folder)
+    forge(folder, model=edited(true, ("training", *path), new))
+    assert passed(folder) == (at(true["training"], path) == new)
+
+
+def test_warnings_and_neighbors_cannot_be_dropped(tmp_path: Path) -> None:
     allocation = ap.AdaptiveWeights(counts=ap.PublicCounts())
     folder = save(tmp_path / "model", allocation=allocation)
-    true = json.loads((folder / contents.REPORT).read_text())
+    true = report_of(folder)
     for name, value in (("warnings", []), ("neighbouring", "add or remove one user")):
-        write_report(folder, {**true, name: value})
+        forge(folder, {**true, name: value})
         assert not passed(folder)
+    inputs = {**true["public_inputs"]}
+    del inputs["task counts"]
+    forge(folder, {**true, "public_inputs": inputs})
+    assert not passed(folder)
 
 
 def test_another_models_report_is_found(tmp_path: Path) -> None:
     folder, other = save(tmp_path / "a"), save(tmp_path / "b", factors=4)
-    write_report(folder, json.loads((other / contents.REPORT).read_text()))
+    forge(folder, report_of(other))
+    assert not passed(folder)
+    forge(folder, report_of(other), {**described(folder), "training": described(other)["training"]})
     assert not passed(folder)
 
 
@@ -168,8 +370,8 @@ def test_the_command_line_says_so(tmp_path: Path) -> None:
     assert "verified: epsilon = 5 at delta = 1e-05" in run("report", folder, "--verify")
     values = json.loads(run("report", folder, "--verify", "--json"))
     assert values["verified"] is True
-    true = json.loads((folder / contents.REPORT).read_text())
-    write_report(folder, {**true, "epsilon": 0.5})
+    true = report_of(folder)
+    forge(folder, {**true, "epsilon": 0.5})
     output = run("report", folder, "--verify", code=1)
     assert "NOT VERIFIED" in output
     assert "epsilon is said to be 0.5, but the ledger gives 4.99" in output

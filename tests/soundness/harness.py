@@ -25,11 +25,11 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from apportion.engine.cpu.engine import CpuSession
 
 import apportion as ap
 from apportion.data import Graph
 from apportion.data.ids import id_keys
-from apportion.engine.cpu.engine import CpuSession
 from apportion.engine.queries import WeightRule
 from apportion.engine.reference import ReferenceSession
 from apportion.privacy import Curator, OpenRelease, Record, packed_width

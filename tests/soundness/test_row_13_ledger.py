@@ -46,7 +46,8 @@ def test_too_little_noise_is_caught(monkeypatch: pytest.MonkeyPatch, affected: s
     add = release._add_noise
 
     def stingy(*arguments: Any) -> Array:
-        noisy, sums = add(*arguments), arguments[-1]
+        sums = arguments[-1].copy()  # noise is added in its place
+        noisy = add(*arguments)
         noisy[affected] = (noisy + sums)[affected] / 2
         return noisy
 

@@ -108,3 +108,15 @@ def test_bad_data() -> None:
         _ = ap.MultiTaskClassifier().privacy
     with pytest.raises(ap.DataError, match="4 columns"):
         ap.MultiTaskClassifier().fit(TRAIN).predict([[1.0]])
+
+
+@pytest.mark.parametrize("clip", ["user", "row"])
+def test_the_order_of_rows_does_not_matter(clip: str) -> None:
+    """Negatives follow the rows' content: a permuted file gives the same model, to the bit."""
+    order = np.random.default_rng(5).permutation(len(TRAIN.task))
+    permuted = ap.TaskData(
+        TRAIN.user[order], TRAIN.task[order], TRAIN.features[order], tasks=CLASSES
+    )
+    settings: dict[str, Any] = {"seed": 1, "noise_seed": 2, "steps": 3, "clip": clip}
+    models = [ap.MultiTaskClassifier(**settings).fit(data) for data in (TRAIN, permuted)]
+    np.testing.assert_array_equal(models[0].coef_, models[1].coef_)

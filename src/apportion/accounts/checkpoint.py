@@ -11,17 +11,22 @@ Guarantee
        record that says how much noise they get. If there is one already and it is another one, no noise
        is drawn and the training stops. This holds whatever the reason: other data, other parameters,
        another processor that rounds otherwise.
+       Lost witnesses are noticed: the file is there from the start.
     3. Most such reasons are found before anything is computed: the fingerprints of the parameters
        and (under the key) of the data, the versions of the libraries and the kind of processor must be
        those with which the training began.
 
-    When it is finished the key is overwritten and removed.
+        4. A training that is paid from a budget is resumed with that budget only: another call could
+       otherwise release what the budget does not see, and the budget give back what was spent.
+
+When it is finished the key is overwritten and removed.
 
 Assumes
     Whoever can read the owner's files can read the data too. Until the training is finished they can
     read the key, with which noise can be removed: files are for their owner alone (mode 600, the folder
-    700) and do not belong into a backup. Overwriting does not reach copies that a disk or a file
-    system has made.
+    700) and do not belong into a backup. A file that others may write or that belongs to another user,
+    a link, a pipe, and a file with a second name are refused; the folders around them may be open to
+    others. Overwriting does not reach copies that a disk or a file system has made.
 
 The folder holds: ``key``; ``releases``, the witnesses; ``state``, released values and their ledger, always
 replaced as a whole; ``lock``, held by the one process that works here.
@@ -31,25 +36,29 @@ import hashlib
 import json
 import os
 import secrets
-import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
+from apportion.accounts.durable import (
+    NotOursError,
+    open_own,
+    read_own,
+    sync_folder,
+    write_all,
+)
 from apportion.accounts.fingerprint import fingerprint
+from apportion.accounts.state import FORMAT, SPENT, STATE, digest, read_state
 from apportion.errors import ApportionError, CheckpointError
 from apportion.privacy.ledger import Ledger, Record
 from apportion.privacy.noise import NoiseSource
 
-# Changes also whenever a key gives other noise: a training that went on would show its sums twice.
-FORMAT = 2
-_LOCK, _KEY, _STATE, _RELEASES = "lock", "key", "state", "releases"
+Result = TypeVar("Result")
+
+_LOCK, _KEY, _STATE, _RELEASES = "lock", "key", STATE, "releases"
 _NEW = ".new"  # of a file that is being written
 _FILES = {_LOCK, _KEY, _STATE, _RELEASES, _KEY + _NEW, _STATE + _NEW}
-_SPENT = (
-    "What it has released stays spent: count its whole budget. For a new training remove the folder"
-)
 
 
 class Checkpoint:
@@ -60,12 +69,15 @@ class Checkpoint:
         public: by name, what may be known of the training; each must be as it was.
         setting: by name, in words, what else its last digits depend on; likewise.
         private: the data, likewise; it is fingerprinted under the key only.
+        budget: the ``id`` of the budget that pays for the training, if there is one. It must be the same
+            from the first release on.
 
     Attributes
         training: a random name of this training, the same each time that it is gone on with.
         finished: whether there is nothing left to do; there is no key then.
         done: how many steps are done.
         values: released after these, as the training wrote them.
+        released: whether noise may have been drawn already.
     """
 
     def __init__(
@@ -74,9 +86,11 @@ class Checkpoint:
         public: Mapping[str, Any],
         setting: Mapping[str, str],
         private: Any,
+        budget: str | None = None,
     ) -> None:
         self.folder = Path(folder)
-        self._records: list[Any] = []
+        self._budget = budget
+        self._records: tuple[Record, ...] = ()
         self._witnesses: dict[str, str] = {}
         self.finished, self.done, self.values = False, 0, b""
         given = {
@@ -86,10 +100,10 @@ class Checkpoint:
         self._lock = self._enter()
         try:
             with _typed(self.folder):
-                if not (self.folder / _STATE).exists():
+                if not os.path.lexists(self.folder / _STATE):
                     self._begin(given, private)
                 else:
-                    self._go_on(given, private)
+                    self._resume(given, private)
         except BaseException:
             self.close()
             raise
@@ -109,46 +123,83 @@ class Checkpoint:
                 )
             if not present:
                 self.folder.chmod(0o700)
-            lock = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+            lock = open_own(self.folder / _LOCK, os.O_RDWR | os.O_CREAT)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if os.fstat(lock).st_ino == (self.folder / _LOCK).stat().st_ino:
                     return lock
             except (BlockingIOError, FileNotFoundError):
                 pass  # somebody holds it, or has just removed it with the folder
+            except BaseException:
+                os.close(lock)
+                raise
             os.close(lock)
             raise CheckpointError(f"another process is training from the checkpoint {self.folder}")
 
     def _begin(self, given: dict[str, Any], private: Any) -> None:
         # Noise is drawn once there is a witness, and a witness is written once there is a state.
-        if (self.folder / _RELEASES).exists():
-            raise CheckpointError(f"{self.folder / _STATE} is missing. {_SPENT}")
+        releases = self.folder / _RELEASES
+        if os.path.lexists(releases) and read_own(releases):
+            raise CheckpointError(f"{self.folder / _STATE} is missing. {SPENT}")
         for name in (_KEY, _KEY + _NEW):
             _destroy(self.folder / name)
         self._key = secrets.token_bytes(32)
         self.training = secrets.token_hex(16)
         self._given = {**given, "private": fingerprint(private, self._key)}
         _write(self.folder / _KEY, self._key)
+        _write(releases, b"")
         self._write_state()
 
-    def _go_on(self, given: dict[str, Any], private: Any) -> None:
-        state = self._read_state()
-        self._given, self.training, self.finished = (
-            state[name] for name in ("given", "training", "finished")
-        )
-        self.done, self._records = state["done"], state["ledger"]
+    def _resume(self, given: dict[str, Any], private: Any) -> None:
+        header, self.values = read_state(self.folder)
+        self.finished = header["finished"]
+        if not self.finished:
+            self._key = self._read_key()
+        if header["mac"] != digest(header, b"" if self.finished else self._key):
+            raise CheckpointError(
+                f"{self.folder / _STATE} is damaged, or {_KEY} is another one. {SPENT}"
+            )
+        self._given, self.training = header["given"], header["training"]
+        self.done, self._records = header["done"], header["ledger"]
         for kind in ("public", "setting"):
             self._compare(self._given[kind], given[kind], plain=kind == "setting")
         if self.finished:
+            self._check_budget(header["budget"])
             self._tidy()
             return
-        self._key = self._read_key()
         if self._given["private"] != fingerprint(private, self._key):
             raise CheckpointError(
                 f"the training in {self.folder} was begun with other data, and cannot go on with this: "
                 "the same noise on other sums would give their difference away"
             )
         self._witnesses = self._read_witnesses()
+        if header["budget"] != self._budget:
+            if self.released:
+                self._check_budget(header["budget"])
+            self._write_state()  # nothing was released: another may pay
+
+    @property
+    def released(self) -> bool:
+        """Whether noise may have been drawn already."""
+        return self.finished or self.done > 0 or bool(self._witnesses)
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """What was released up to the last ``save``."""
+        return self._records
+
+    def _check_budget(self, then: str | None) -> None:
+        if then == self._budget:
+            return
+        if then is None:
+            raise CheckpointError(
+                f"the training in {self.folder} was begun without a budget: resume it without, and count "
+                "it there by hand (apportion budget reserve)"
+            )
+        which = "that budget" if self._budget is None else "that budget, which is not this one"
+        raise CheckpointError(
+            f"the training in {self.folder} is paid from a budget (id {then[:8]}): resume it with {which}"
+        )
 
     def _compare(self, then: Mapping[str, str], now: Mapping[str, str], *, plain: bool) -> None:
         for name in dict.fromkeys((*then, *now)):
@@ -156,7 +207,7 @@ class Checkpoint:
                 values = f": {then.get(name)}, not {now.get(name)}" if plain else ""
                 raise CheckpointError(
                     f"the training in {self.folder} was begun with another {name}{values}. "
-                    "Go on as it was begun, or begin anew in another folder"
+                    "Resume it as it was begun, or begin anew in another folder"
                 )
 
     def noise(self) -> NoiseSource:
@@ -181,21 +232,32 @@ class Checkpoint:
             raise CheckpointError(
                 f"release {record.name!r} was computed otherwise before the training in {self.folder} "
                 "was interrupted: no noise was drawn, since the same noise would give the difference "
-                "away. Go on on the same machine, with as many threads"
+                "away. Resume it on the machine where it was begun"
             )
 
     def save(self, done: int, values: bytes, ledger: Ledger) -> None:
         """What was released up to and with this step; on return it is on disk."""
-        self.done, self.values, self._records = done, values, ledger.to_dict()["records"]
+        self.done, self.values, self._records = done, values, tuple(ledger)
         self._write_state()
 
     def restore(self, ledger: Ledger) -> None:
         """Add the records of the steps that are done to a ledger that has those from before the steps."""
-        stored = Ledger.from_dict({**ledger.to_dict(), "records": self._records})
-        before, records = list(ledger), list(stored)
-        if records[: len(before)] != before:
+        before = tuple(ledger)
+        if self._records[: len(before)] != before:
             raise CheckpointError(f"{self.folder / _STATE} has another ledger than this training")
-        ledger.append(*records[len(before) :])
+        try:
+            ledger.append(*self._records[len(before) :])
+        except ApportionError as error:
+            if not self.finished:  # what a budget refuses
+                raise
+            raise CheckpointError(f"{self.folder / _STATE} is damaged. {SPENT}") from error
+
+    def read(self, function: Callable[[bytes], Result]) -> Result:
+        """What a function makes of the values; whatever is wrong with them is an error of ours."""
+        try:
+            return function(self.values)
+        except Exception as error:
+            raise CheckpointError(f"{self.folder / _STATE} is damaged. {SPENT}") from error
 
     def finish(self, values: bytes, ledger: Ledger) -> None:
         """Keep the result, and destroy the key."""
@@ -223,58 +285,43 @@ class Checkpoint:
         header = {
             "format": FORMAT,
             "training": self.training,
+            "budget": self._budget,
             "finished": self.finished,
             "done": self.done,
             "given": self._given,
-            "ledger": self._records,
+            "ledger": [record.to_dict() for record in self._records],
+            "values": hashlib.blake2b(self.values).hexdigest(),
         }
-        content = json.dumps(header).encode() + b"\n" + self.values
+        header["mac"] = digest(header, b"" if self.finished else self._key)
         with _typed(self.folder):
-            _write(self.folder / _STATE, hashlib.blake2b(content).digest() + content)
-
-    def _read_state(self) -> dict[str, Any]:
-        path = self.folder / _STATE
-        content = path.read_bytes()
-        size = hashlib.blake2b().digest_size
-        if hashlib.blake2b(content[size:]).digest() != content[:size]:
-            raise CheckpointError(f"{path} is damaged. {_SPENT}")
-        line, _, self.values = content[size:].partition(b"\n")
-        state: dict[str, Any] = json.loads(line)
-        if state["format"] != FORMAT:
-            raise CheckpointError(
-                f"{path} is of format {state['format']!r}, not {FORMAT}: go on with the version of "
-                "apportion that wrote it"
-            )
-        return state
+            _write(self.folder / _STATE, json.dumps(header).encode() + b"\n" + self.values)
 
     def _read_key(self) -> bytes:
         path = self.folder / _KEY
         try:
-            file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+            key = read_own(path, forbidden=0o077)
         except FileNotFoundError:
             raise CheckpointError(
-                f"{path} is missing, so the training cannot go on: another key would show a second "
-                f"noisy view of what was released. {_SPENT}"
+                f"{path} is missing, so the training cannot be resumed: another key would show a second "
+                f"noisy view of what was released. {SPENT}"
             ) from None
-        try:
-            found = os.fstat(file)
-            if stat.S_IMODE(found.st_mode) & 0o077 or found.st_uid != os.geteuid():
-                raise CheckpointError(
-                    f"{path} is open to others than its owner (it must have mode 600): whoever has read "
-                    f"it can remove the noise. {_SPENT}"
-                )
-            key = os.read(file, 64)
-        finally:
-            os.close(file)
+        except NotOursError as error:
+            raise CheckpointError(
+                f"{path} {error} (it must be a plain file of mode 600): whoever has read it can remove the "
+                f"noise. {SPENT}"
+            ) from None
         if len(key) != 32:
-            raise CheckpointError(f"{path} is damaged. {_SPENT}")
+            raise CheckpointError(f"{path} is damaged. {SPENT}")
         return key
 
     def _read_witnesses(self) -> dict[str, str]:
         path = self.folder / _RELEASES
-        if not path.exists():
-            return {}
-        content = path.read_bytes()
+        try:
+            content = read_own(path)
+        except FileNotFoundError:
+            raise CheckpointError(
+                f"{path} is missing: without it nobody can tell which sums had noise. {SPENT}"
+            ) from None
         # A line is whole before its noise is drawn: what is torn at the end has had none.
         whole = content.rfind(b"\n") + 1
         if whole < len(content):
@@ -283,17 +330,18 @@ class Checkpoint:
         for line in content[:whole].decode("ascii", "replace").splitlines():
             digest, _, place = line.partition(" ")
             if len(digest) != 64 or not place:
-                raise CheckpointError(f"{path} is damaged. {_SPENT}")
+                raise CheckpointError(f"{path} is damaged. {SPENT}")
             found[place] = digest
+        if self.done > 0 and not found:
+            raise CheckpointError(f"{path} is damaged: it is empty. {SPENT}")
         return found
 
 
 def steps_done(folder: str | Path) -> int:
     """How many steps of the training in a folder are done, if there is one; of a damaged one, 0."""
     try:
-        content = (Path(folder) / _STATE).read_bytes()[hashlib.blake2b().digest_size :]
-        return int(json.loads(content.partition(b"\n")[0])["done"])
-    except (OSError, KeyError, TypeError, ValueError):
+        return int(read_state(Path(folder))[0]["done"])
+    except (OSError, NotOursError, CheckpointError):
         return 0
 
 
@@ -301,7 +349,7 @@ def remove_finished(folder: str | Path) -> None:
     """Remove the folder of a finished training, once its result is elsewhere."""
     folder = Path(folder)
     with _typed(folder):
-        if (folder / _KEY).exists():
+        if os.path.lexists(folder / _KEY):
             raise CheckpointError(f"the training in {folder} is not finished")
         for name in _FILES:
             (folder / name).unlink(missing_ok=True)
@@ -315,10 +363,12 @@ def _typed(folder: Path) -> Iterator[None]:
         yield
     except ApportionError:
         raise
+    except NotOursError as error:
+        raise CheckpointError(f"{error.path} {error}: nothing is read from it") from None
     except OSError as error:
         raise CheckpointError(
             f"cannot write or read {error.filename or folder}: {error.strerror}. Once this is mended "
-            "the training goes on from where it was"
+            "the training can be resumed from where it was"
         ) from error
 
 
@@ -329,7 +379,7 @@ def _write(path: Path, content: bytes) -> None:
     file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         try:
-            _write_all(file, content)
+            write_all(file, content)
         finally:
             os.close(file)
         new.replace(path)
@@ -337,50 +387,32 @@ def _write(path: Path, content: bytes) -> None:
         with suppress(OSError):
             new.unlink(missing_ok=True)
         raise
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
 def _append(path: Path, content: bytes) -> None:
-    new = not path.exists()
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+    file = open_own(path, os.O_WRONLY | os.O_APPEND)
     try:
         size = os.fstat(file).st_size
         try:
-            _write_all(file, content)
+            write_all(file, content)
         except BaseException:
             with suppress(OSError):  # what is torn is left out when it is read
                 os.ftruncate(file, size)
             raise
     finally:
         os.close(file)
-    if new:
-        _sync_folder(path.parent)
-
-
-def _write_all(file: int, content: bytes) -> None:
-    left = memoryview(content)
-    while left:
-        left = left[os.write(file, left) :]
-    os.fsync(file)  # some disks find out here that they are full
 
 
 def _destroy(path: Path) -> None:
     """Overwrite a file and remove it; on return this is on disk."""
     try:
-        file = os.open(path, os.O_WRONLY | os.O_NOFOLLOW)
+        file = open_own(path, os.O_WRONLY)
     except FileNotFoundError:
         return
     try:
-        _write_all(file, bytes(os.fstat(file).st_size))
+        write_all(file, bytes(os.fstat(file).st_size))
     finally:
         os.close(file)
     path.unlink()
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    file = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
+    sync_folder(path.parent)

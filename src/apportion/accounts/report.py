@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
-from apportion.errors import BudgetExceededError, DataError
+from apportion.errors import BudgetExceededError, DataError, printable
 from apportion.privacy.json_text import parse_json
 from apportion.privacy.ledger import ADD_OR_REMOVE, Ledger, Record
 
@@ -125,14 +125,17 @@ class PrivacyReport:
             )
         lines.append("  public inputs")
         lines += [f"    {name}: {value}" for name, value in self.public_inputs.items()]
-        return "\n".join(lines)
+        return "\n".join(printable(line) for line in lines)
 
     def __rich__(self) -> "RenderableType":
+        from rich import markup
         from rich.console import Group
-        from rich.markup import escape
         from rich.panel import Panel
         from rich.table import Table
         from rich.text import Text
+
+        def escape(text: object) -> str:
+            return markup.escape(printable(text))
 
         releases = Table(box=None, padding=(0, 2, 0, 0))
         for title in ("release", "what", "shape"):
@@ -150,7 +153,7 @@ class PrivacyReport:
             )
         public = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
         for name, value in self.public_inputs.items():
-            public.add_row(f"[dim]{escape(name)}[/dim]", escape(str(value)))
+            public.add_row(f"[dim]{escape(name)}[/dim]", escape(value))
         return Panel(
             Group(
                 Text(self.verdict, style="bold green" if self.private else "bold red"),

@@ -99,8 +99,8 @@ def figure(report: AuditReport) -> Figure:
 def _draw(ax: Axes, name: str, bounds: Sequence[Game | OneRun], delta: float) -> None:
     places = range(len(bounds))
     least = [_at_least(each) for each in bounds]
-    colours = ["tab:blue" if each.passed else "tab:red" for each in bounds]
-    ax.barh(places, least, color=colours, height=0.55, label="at least (attack)")
+    colors = ["tab:blue" if each.passed else "tab:red" for each in bounds]
+    ax.barh(places, least, color=colors, height=0.55, label="at least (attack)")
     games = [(y, each) for y, each in zip(places, bounds, strict=True) if isinstance(each, Game)]
     estimates = [epsilon_from_mu(game.mu_estimate, delta) for _, game in games]
     ax.plot(

@@ -2,11 +2,13 @@
 
 import signal
 import sys
-from typing import Annotated, NoReturn
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Annotated, Any, NoReturn
 
 import typer
-from rich.console import Console
 from rich.markup import escape
+from typer.core import TyperGroup
 
 from apportion.cli import (
     audit,
@@ -22,11 +24,36 @@ from apportion.cli import (
     reproduce,
     similar,
 )
-from apportion.errors import ApportionError
+from apportion.cli.terminal import Terminal, replace_what_cannot_be_shown
+from apportion.errors import ApportionError, printable
 from apportion.version import __version__
+
+
+class _Commands(TyperGroup):
+    """All commands. What is wrong with their arguments is told in printable words."""
+
+    def make_context(self, *args: Any, **more: Any) -> Any:
+        with _printable_errors():
+            return super().make_context(*args, **more)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _printable_errors():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _printable_errors() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if isinstance(message := getattr(error, "message", None), str):  # of wrong usage
+            error.message = printable(message, lines=True)  # type: ignore[attr-defined]
+        raise
+
 
 app = typer.Typer(
     name="apportion",
+    cls=_Commands,
     help="User-level differentially private multi-task learning and recommendation.",
     epilog="First steps: [bold]apportion demo[/bold]",
     no_args_is_help=True,
@@ -51,7 +78,7 @@ app.add_typer(data.app, name="data")
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        Console().print(f"apportion {__version__}", highlight=False)
+        Terminal().print(f"apportion {__version__}", highlight=False)
         raise typer.Exit
 
 
@@ -72,12 +99,21 @@ def _options(
 
 
 _settings = {"debug": False}
+_ENDINGS = ("SIGTERM", "SIGHUP")
 
 
 def main() -> None:
-    """Run the command line. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    """Run the command line.
+
+    Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted (143, 129 if told to end or hung up).
+    """
     _settings["debug"] = False
     signal.signal(signal.SIGINT, _interrupt)
+    for name in _ENDINGS:
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
+            signal.signal(number, _interrupt)
+    replace_what_cannot_be_shown()
     try:
         app(prog_name="apportion")
     except (ApportionError, OSError) as error:
@@ -92,9 +128,12 @@ def main() -> None:
 
 
 def _interrupt(number: int, frame: object) -> NoReturn:
-    del number, frame
+    del frame
+    for name in _ENDINGS:  # what is being settled now should not be interrupted again
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
     _say("interrupted; no file is left half-written under its name")
-    sys.exit(130)
+    sys.exit(128 + number)
 
 
 def _say_notes(error: BaseException) -> None:
@@ -104,11 +143,12 @@ def _say_notes(error: BaseException) -> None:
 
 
 def _say(message: str) -> None:
-    Console(stderr=True).print(message, highlight=False, soft_wrap=True)
+    with suppress(OSError):  # a terminal that was closed
+        Terminal(stderr=True).print(message, highlight=False, soft_wrap=True)
 
 
 def _describe(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         where = f" {error.filename}" if error.filename else ""
-        return escape(f"cannot write or read{where}: {error.strerror}")
-    return escape(str(error))
+        return escape(printable(f"cannot write or read{where}: {error.strerror}"))
+    return escape(printable(error))

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from apportion.cli.progress import progress_bar
+from apportion.cli.terminal import Terminal, print_json
 from apportion.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -69,7 +71,7 @@ def audit(
     """
     if quick and long:
         raise ParameterError("--quick and --long exclude each other")
-    console = Console(stderr=as_json)
+    console = Terminal(stderr=as_json)
     with console.status("starting ..."):
         # Imported here so that `apportion --help` answers at once.
         import apportion.audit as attacks
@@ -88,11 +90,11 @@ def audit(
             names, epsilon, delta, effort, alpha, seed, on_run=lambda: progress.advance(bar)
         )
     if as_json:
-        typer.echo(report.to_json())
+        print_json(report.to_json())
     else:
         _print(console, report)
     for path in [] if output is None else write_report(output, report):
-        console.print(f"written: {path}", highlight=False, soft_wrap=True)
+        console.print(f"written: {escape(str(path))}", highlight=False, soft_wrap=True)
     if not report.passed:
         raise typer.Exit(1)
 

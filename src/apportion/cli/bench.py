@@ -4,9 +4,9 @@ import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from apportion.cli.terminal import Terminal, print_json
 from apportion.data.simulate import SHAPES
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def bench(
 
       apportion bench --like ml-20m --factors 64 --against implicit --json
     """
-    console = Console(stderr=as_json)
+    console = Terminal(stderr=as_json)
     with console.status("starting ...") as status:
         from apportion.studies import speed
 
@@ -44,7 +44,7 @@ def bench(
             like, factors, against, rounds, on_step=lambda what: status.update(f"{what} ...")
         )
     if as_json:
-        typer.echo(json.dumps(found.to_dict()))
+        print_json(json.dumps(found.to_dict()))
         return
     console.print(_table(found))
     machine = found.machine

@@ -5,15 +5,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from apportion.cli.reading import Json
-from apportion.errors import ParameterError
+from apportion.cli.terminal import Terminal, print_json
+from apportion.errors import printable
 
 if TYPE_CHECKING:
-    from apportion.accounts.budget import Budget, Training
+    from apportion.accounts import Budget
+    from apportion.accounts.rows import Training
 
 app = typer.Typer(
     help="One privacy budget for repeated trainings on the same people.", no_args_is_help=True
@@ -29,8 +30,8 @@ def create(budget: File, epsilon: Epsilon, delta: Delta, json: Json = False) -> 
     """Make a new budget, with the epsilon and delta that all trainings together must keep to.
 
     They cannot be changed later. Trainings draw from it with [bold]--budget[/bold], and are refused when
-    they would pass it. Keep the file with the data: whoever loses it, or goes back to an old copy, loses
-    count.
+    they would pass it. The file is for its owner alone. Keep it with the data, on a local disk: whoever loses
+    it, or goes back to an old copy, loses count.
 
     [bold]Examples[/bold]
 
@@ -41,14 +42,12 @@ def create(budget: File, epsilon: Epsilon, delta: Delta, json: Json = False) -> 
     from apportion.accounts.budget import Budget
     from apportion.privacy.ledger import PrivacyTarget
 
-    if budget.exists():
-        raise ParameterError(f"{budget} exists already")
-    _show(Budget(budget, PrivacyTarget(epsilon, delta)), json)
+    _show(Budget.create(budget, PrivacyTarget(epsilon, delta)), json)
 
 
 @app.command("show")
 def show(budget: File, json: Json = False) -> None:
-    """Show what is spent or reserved of a budget, and what is left.
+    """Show what is spent or reserved of a budget, and what is left. Whoever may read the file can do this.
 
     [bold]Examples[/bold]
 
@@ -93,7 +92,8 @@ def reserve(
 def history(budget: File, json: Json = False) -> None:
     """Show all trainings that a budget has paid for, with what each released.
 
-    A training that has not ended is running, or was killed: it is counted in full.
+    A training that has not ended is running, or was killed: it is counted in full, until it is resumed from
+    its checkpoint or closed ([bold]apportion budget close[/bold]).
 
     [bold]Examples[/bold]
 
@@ -103,19 +103,52 @@ def history(budget: File, json: Json = False) -> None:
     """
     from apportion.accounts.budget import Budget
 
-    trainings = Budget(budget).history()
+    opened = Budget(budget)
+    trainings = opened.history()
     if json:
-        typer.echo(dumps({"trainings": [_values(training) for training in trainings]}, indent=2))
+        values = [_values(training, opened) for training in trainings]
+        print_json(dumps({"trainings": values, "doubt": opened.doubt}, indent=2))
         return
-    table = Table("began (UTC)", "ended", "what")
+    table = Table("training", "began (UTC)", "ended", "what")
     for title in ("epsilon", "delta", "counted", "releases"):
         table.add_column(title, justify="right")
     for one in trainings:
-        ended = "[yellow]no: counted in full[/yellow]" if one.ended is None else _time(one.ended)
+        state = f"[yellow]no, {opened.state(one)}: counted in full[/yellow]"
+        ended = state if one.ended is None else _time(one.ended)
         numbers = (f"{one.target.epsilon:.4g}", f"{one.target.delta:g}", f"{one.epsilon:.4g}")
-        row = (_time(one.began), ended, escape(one.what), *numbers, str(len(one.releases)))
-        table.add_row(*row)
-    Console().print(table)
+        names = (escape(one.token[:8]), _time(one.began), ended, escape(printable(one.what)))
+        table.add_row(*names, *numbers, str(len(one.releases)))
+    Terminal().print(table)
+    _show_doubt(opened)
+
+
+@app.command("close")
+def close(
+    budget: File,
+    training: Annotated[
+        str, typer.Argument(metavar="TRAINING", help="Its name in the history, or the start of it.")
+    ],
+    unknown: Annotated[
+        bool, typer.Option("--unknown", help="Also if it cannot be known whether it still runs.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """End a training that was killed: from now on it counts for what it has released only.
+
+    It can release nothing more then, and cannot be resumed from its checkpoint. One that runs is refused.
+    Whether it runs is known on the machine where it was begun, by a lock beside the file.
+
+    [bold]Examples[/bold]
+
+      apportion budget close budget.db 3f2a9c01
+
+      apportion budget close budget.db 3f2a9c01 --unknown
+    """
+    from apportion.accounts.budget import Budget
+
+    opened = Budget(budget)
+    opened.close(training, unknown=unknown)
+    _show(opened, json)
 
 
 def _show(budget: "Budget", json: bool) -> None:
@@ -127,9 +160,10 @@ def _show(budget: "Budget", json: bool) -> None:
         "left": budget.left,
         "trainings": len(trainings),
         "not_ended": sum(training.ended is None for training in trainings),
+        "doubt": budget.doubt,
     }
     if json:
-        typer.echo(dumps(values, indent=2))
+        print_json(dumps(values, indent=2))
         return
     lines = [
         f"cap      epsilon = {budget.cap.epsilon:g} at delta = {budget.cap.delta:g}",
@@ -137,10 +171,16 @@ def _show(budget: "Budget", json: bool) -> None:
         f"{values['not_ended']} have not ended",
         f"left     one more training of epsilon = {values['left']:.4g} at that delta",
     ]
-    Console().print("\n".join(lines), highlight=False)
+    Terminal().print("\n".join(lines), highlight=False)
+    _show_doubt(budget)
 
 
-def _values(training: "Training") -> dict[str, Any]:
+def _show_doubt(budget: "Budget") -> None:
+    if budget.doubt is not None:
+        Terminal().print(f"[yellow]note:[/yellow] {escape(budget.doubt)}", highlight=False)
+
+
+def _values(training: "Training", budget: "Budget") -> dict[str, Any]:
     return {
         "training": training.token,
         "what": training.what,
@@ -148,6 +188,7 @@ def _values(training: "Training") -> dict[str, Any]:
         "delta": training.target.delta,
         "began": training.began,
         "ended": training.ended,
+        "state": str(budget.state(training)),
         "counted": training.epsilon,
         "releases": [record.to_dict() for record in training.releases],
     }

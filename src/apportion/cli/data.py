@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 from rich.table import Table
 
 from apportion.cli.reading import DataSetName, ItemColumn, Name, RatingColumn, Source, UserColumn
+from apportion.cli.terminal import Terminal
 from apportion.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def list_() -> None:
     from apportion.data.datasets import DATA_SETS
     from apportion.data.simulate import SHAPES
 
-    console = Console()
+    console = Terminal()
     table = Table("name", show_lines=True)
     for title in ("users", "items", "rows"):
         table.add_column(title, justify="right")
@@ -72,7 +73,7 @@ def fetch(
         if not url.lower().startswith(("http://", "https://")):
             raise ParameterError(f"url must begin with http:// or https://, got {url!r}")
         data_set = replace(data_set, url=url)
-    console = Console()
+    console = Terminal()
     console.print(data_set.licence, highlight=False)
     if not yes:
         typer.confirm(f"Fetch {name.value} under these terms?", abort=True)
@@ -87,7 +88,7 @@ def fetch(
         )
     if data_set.md5 is None:
         console.print("there is no published checksum to compare with")
-    console.print(f"wrote {path}", highlight=False, soft_wrap=True)
+    console.print(f"wrote {escape(str(path))}", highlight=False, soft_wrap=True)
 
 
 def _open_url(url: str, offset: int) -> tuple[IO[bytes], int]:
@@ -150,11 +151,11 @@ def simulate(
     shape["rows"] = rows or shape["rows"]
     if implicit:
         shape["rating_range"] = None
-    console = Console()
+    console = Terminal()
     with console.status("simulating ..."):
         data = simulate_interactions(**shape, seed=seed)
         _write(data, out)
-    console.print(f"wrote {out}", highlight=False, soft_wrap=True)
+    console.print(f"wrote {escape(str(out))}", highlight=False, soft_wrap=True)
 
 
 @app.command("split")
@@ -201,7 +202,7 @@ def split(
             raise ParameterError(f"{path} is what is to be split; choose another folder")
         if path.exists() and not overwrite:
             raise ParameterError(f"{path} exists already; --overwrite replaces it")
-    console = Console()
+    console = Terminal()
     with console.status("splitting ..."):
         whole = Source(data, data_set, user, item, rating, implicit=implicit).read()
         shares = (1 - share, share)
@@ -211,7 +212,7 @@ def split(
             for place, part in zip(places, parts, strict=True):
                 _write(part, place)
     for path in paths:
-        console.print(f"wrote {path}", highlight=False, soft_wrap=True)
+        console.print(f"wrote {escape(str(path))}", highlight=False, soft_wrap=True)
 
 
 def _write(data: "Interactions", path: Path) -> None:

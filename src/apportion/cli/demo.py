@@ -4,8 +4,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
+
+from apportion.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from apportion.studies.demo import DemoResult
@@ -30,7 +32,7 @@ def demo(
 
       apportion demo --epsilon 0.5 --out /tmp/demo
     """
-    console = Console()
+    console = Terminal()
     with console.status("training two recommenders (the first run compiles its loops) ..."):
         # Imported here so that `apportion --help` answers at once.
         from apportion.data.files import check_folder
@@ -45,7 +47,11 @@ def demo(
         write_text(report, result.report.to_json())
     console.print(_table(result))
     console.print(result.report)
-    console.print(f"picture: {picture}\nreport:  {report}", highlight=False, soft_wrap=True)
+    console.print(
+        f"picture: {escape(str(picture))}\nreport:  {escape(str(report))}",
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 def _table(result: "DemoResult") -> Table:

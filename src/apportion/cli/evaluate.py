@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from apportion.cli.reading import (
@@ -19,8 +18,8 @@ from apportion.cli.reading import (
     RatingColumn,
     Source,
     UserColumn,
-    ids_like,
 )
+from apportion.cli.terminal import Terminal, print_json
 from apportion.errors import DataError
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ def evaluate(
     explicit = recommender.released.fold_in.feedback == "explicit"
     _check_usage(explicit, test, {"hold-out": hold_out, "history": history, "k": k}, positives)
     source = Source(data, data_set, user, item, rating, implicit=not explicit, positives=positives)
-    console = Console(stderr=json)
+    console = Terminal(stderr=json)
     with console.status("measuring ..."):
         metrics: RatingMetrics | RankingMetrics
         if explicit and test is not None:
@@ -93,7 +92,7 @@ def evaluate(
             share = 0.8 if history is None else history
             metrics = _rank(recommender, source, hold_out, share, k or 20)
     if json:
-        typer.echo(json_.dumps({**_plain(asdict(metrics)), "note": NOTE}, allow_nan=False))
+        print_json(json_.dumps({**_plain(asdict(metrics)), "note": NOTE}, allow_nan=False))
         return
     console.print(_table(metrics))
     console.print(NOTE, highlight=False)
@@ -150,8 +149,13 @@ def _same_users(
     from apportion.data import Interactions
     from apportion.data.ids import match_ids
 
-    users = ids_like(pl.Series("user", test.user_ids), histories.user_ids, path).to_numpy()
-    parts = ((histories, histories.user_ids), (test, users))
+    of_histories, users = histories.user_ids, test.user_ids
+    if (of_histories.dtype.kind == "O") != (users.dtype.kind == "O"):
+        # A file's users are numbers or text by all of its rows; both are written alike.
+        of_histories, users = (
+            pl.Series(ids).cast(pl.String).to_numpy() for ids in (of_histories, users)
+        )
+    parts = ((histories, of_histories), (test, users))
     both = Interactions(
         np.concatenate([ids[data.user_of_row] for data, ids in parts]),
         np.concatenate([data.item_ids[data.by_user.other] for data, _ in parts]),

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from apportion.cli.progress import progress_bar
@@ -17,6 +16,7 @@ from apportion.cli.reading import (
     RatingColumn,
     UserColumn,
 )
+from apportion.cli.terminal import Terminal
 from apportion.cli.training import (
     AllocationName,
     BudgetFile,
@@ -69,8 +69,8 @@ def fit(
     checkpoint: Annotated[
         Path | None,
         typer.Option(
-            help="Folder from which the same command resumes a run that was interrupted. It holds a "
-            "secret key, and is removed at the end."
+            help="Folder from which a run that was interrupted is resumed: the same command again. It holds "
+            "a secret key, and is removed at the end."
         ),
     ] = None,
     data_set: DataSetName = None,
@@ -163,7 +163,7 @@ def fit(
             "seed": seed,
         },
     )
-    console = Console()
+    console = Terminal()
     with console.status("starting ..."):
         # Imported here so that `apportion --help` answers at once.
         from apportion.accounts.budget import Budget
@@ -209,4 +209,4 @@ def fit(
     for warning in warned:
         console.print(f"[yellow]warning:[/yellow] {escape(str(warning.message))}")
     console.print(model.privacy)
-    console.print(f"saved {out}", highlight=False, soft_wrap=True)
+    console.print(f"saved {escape(str(out))}", highlight=False, soft_wrap=True)

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -15,6 +14,7 @@ from apportion.cli.reading import (
     RatingColumn,
     UserColumn,
 )
+from apportion.cli.terminal import Terminal
 from apportion.cli.training import (
     AllocationName,
     BudgetFile,
@@ -110,7 +110,7 @@ def plan(
             "engine": engine.value,
         },
     )
-    console = Console()
+    console = Terminal()
     with console.status("starting ..."):
         if out.exists():
             raise ParameterError(f"{out} exists already")
@@ -136,8 +136,8 @@ def plan(
     ledger = preparation.ledger
     console.print(
         f"spent epsilon = {ledger.epsilon(delta):.3g} of {training.epsilon:g}, on "
-        f"{', '.join(record.name for record in ledger)}; saved {out}\n"
-        f"to train with the first, add to the options of fit: --plan {out}",
+        f"{escape(', '.join(record.name for record in ledger))}; saved {escape(str(out))}\n"
+        f"to train with the first, add to the options of fit: --plan {escape(str(out))}",
         highlight=False,
         soft_wrap=True,
     )

@@ -143,16 +143,15 @@ class Source:
         like: "NDArray[Any] | None",
     ) -> "Interactions":
         from apportion.data import Interactions
+        from apportion.data.catalogue import id_type
         from apportion.data.files import read_columns
 
         user, item, rating = self.user or "user", self.item or "item", self.rating or "rating"
         rated = not self.implicit or self.positives is not None
-        # Without a catalog, what one row looks like must not change the others' ids.
-        texts = [item] if items is None and like is None else []
-        frame = read_columns(self.path, [user, item], [rating] if rated else [], texts)
-        catalog: Any = items
-        if isinstance(items, Path):
-            catalog = read_id_list(items)
+        catalog: Any = read_id_list(items) if isinstance(items, Path) else items
+        kinds = {item: id_type(catalog if like is None else like)}
+        frame = read_columns(self.path, [user, item], [rating] if rated else [], kinds)
+        if isinstance(items, Path):  # a Parquet file has types of its own
             if frame[item].dtype.is_numeric():
                 like = catalog.to_numpy()
             else:
@@ -216,11 +215,6 @@ def shown_id(item: Any) -> Any:
     return plain.decode("utf-8", "backslashreplace") if isinstance(plain, bytes) else plain
 
 
-def printable(value: Any) -> str:
-    """Text of a file for a terminal, which control characters might command."""
-    return "".join(letter if letter.isprintable() else "\ufffd" for letter in str(value))
-
-
 def read_id_list(path: Path) -> "pl.Series":
     """Ids from the column item of a CSV or Parquet file, or from a file of one id a line."""
     import polars as pl
@@ -232,7 +226,7 @@ def read_id_list(path: Path) -> "pl.Series":
     if not path.exists():
         raise DataError(f"there is no file or folder {path}")
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError:
         raise DataError(f"{path} is not a text file of one id a line") from None
     lines = [line.strip() for line in lines]
@@ -243,10 +237,12 @@ def read_title_file(path: Path, like: "NDArray[Any]") -> dict[Any, str]:
     """{id: title} from the columns item and title of a CSV or Parquet file."""
     import polars as pl
 
+    from apportion.data.catalogue import id_type
     from apportion.data.files import read_columns
     from apportion.data.ids import read_ids
 
-    frame = read_columns(path, ["item", "title"], []).drop_nulls("item")
+    kinds = {"item": id_type(like), "title": pl.String}
+    frame = read_columns(path, ["item", "title"], [], kinds).drop_nulls("item")
     ids = read_ids("item", ids_like(frame["item"], like, path))
     titles = frame["title"].cast(pl.String).fill_null("")
     return dict(zip(ids.tolist(), titles.to_list(), strict=True))

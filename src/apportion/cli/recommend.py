@@ -18,11 +18,11 @@ from apportion.cli.reading import (
     RatingColumn,
     Source,
     UserColumn,
-    printable,
     read_id,
     shown_id,
 )
-from apportion.errors import DataError
+from apportion.cli.terminal import Terminal, print_json
+from apportion.errors import DataError, printable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -87,13 +87,13 @@ def recommend(
             )
         source = Source(histories, None, user, item, rating, not explicit, positives)
         data = source.read(like=recommender.item_ids)
-        console = Console(stderr=json)
+        console = Terminal(stderr=json)
         lists = _lists(recommender, data, k, console)
         write_frame(_readable(lists) if out.suffix.lower() == ".csv" else lists, out)
         if json:
-            typer.echo(json_.dumps({"wrote": str(out)}))
+            print_json(json_.dumps({"wrote": str(out)}))
         else:
-            console.print(f"wrote {out}", highlight=False, soft_wrap=True)
+            console.print(f"wrote {escape(str(out))}", highlight=False, soft_wrap=True)
     elif history is not None:
         _recommend_one(load(model), history, k, json)
 
@@ -113,9 +113,9 @@ def _recommend_one(model: "Recommender", history: str, k: int, json: bool) -> No
             {"item": shown_id(item), "title": title, "score": float(score)}
             for item, title, score in zip(ids, titles, scores, strict=True)
         ]
-        typer.echo(json_.dumps({"recommendations": rows, "unknown": unknown}))
+        print_json(json_.dumps({"recommendations": rows, "unknown": unknown}))
         return
-    console = Console()
+    console = Terminal()
     if unknown:
         names = ", ".join(str(item) for item in unknown)
         console.print(

@@ -4,10 +4,10 @@ from json import dumps
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from apportion.cli.reading import Json, Model
+from apportion.cli.terminal import Terminal, print_json
 
 if TYPE_CHECKING:
     from apportion.recommend.verify import Check
@@ -47,9 +47,9 @@ def report(
 
         _show(verify_folder(model), privacy.verdict, json)
     elif json:
-        typer.echo(privacy.to_json())
+        print_json(privacy.to_json())
     else:
-        Console().print(privacy)
+        Terminal().print(privacy)
 
 
 def _show(checks: "list[Check]", verdict: str, json: bool) -> None:
@@ -57,9 +57,9 @@ def _show(checks: "list[Check]", verdict: str, json: bool) -> None:
     if json:
         entries = [{"what": check.what, "wrong": list(check.wrong)} for check in checks]
         values = {"verified": right, "verdict": verdict if right else None, "checks": entries}
-        typer.echo(dumps(values, indent=2))
+        print_json(dumps(values, indent=2))
     else:
-        console = Console()
+        console = Terminal()
         for check in checks:
             console.print(
                 f"{'[green]yes[/green]' if check.passed else '[red]NO [/red]'} {check.what}"

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from apportion.cli import reproduce_recommender
 from apportion.cli.demo import RESULTS
 from apportion.cli.progress import progress_bar
 from apportion.cli.reproduce_recommender import print_paths
+from apportion.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +77,7 @@ def synthetic(
         users=users,
         solver=solver.value,
     )
-    console = Console()
+    console = Terminal()
     with progress_bar(console) as progress:
         models = progress.add_task("training", total=settings.fits)
         rows = settings.run(on_fit=lambda: progress.advance(models))
@@ -114,7 +114,7 @@ def jester(
 
     check_folder(out)
     settings = study.Jester(data, epsilons=epsilon or study.EPSILONS, seeds=seeds)
-    console = Console()
+    console = Terminal()
     with progress_bar(console) as progress:
         models = progress.add_task("training", total=settings.fits)
         rows = settings.run(on_fit=lambda: progress.advance(models))

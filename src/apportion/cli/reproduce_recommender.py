@@ -15,6 +15,7 @@ from apportion.cli.data import DATA
 from apportion.cli.demo import RESULTS
 from apportion.cli.progress import progress_bar
 from apportion.cli.reading import Name
+from apportion.cli.terminal import Terminal
 from apportion.errors import DataError
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def tradeoff(
     from apportion.studies import tradeoff as study
     from apportion.studies.benchmark import EPSILONS
 
-    console, folder = Console(), _folder(out, "tradeoff", data)
+    console, folder = Terminal(), _folder(out, "tradeoff", data)
     benchmarks = _read(console, data, path, protocol)
     settings = study.Tradeoff(benchmarks, epsilon or EPSILONS, seeds)
     rows = _train(console, settings)
@@ -98,7 +99,7 @@ def exponent(
     from apportion.studies import exponent as study
     from apportion.studies.benchmark import EPSILONS
 
-    console, folder = Console(), _folder(out, "exponent", data)
+    console, folder = Terminal(), _folder(out, "exponent", data)
     benchmarks = _read(console, data, path, protocol)
     exponents = exponent or study.EXPONENTS
     settings = study.Exponent(benchmarks, epsilon or EPSILONS, seeds, exponents)
@@ -126,7 +127,7 @@ def slices(
     from apportion.studies import slices as study
     from apportion.studies.benchmark import EPSILONS
 
-    console, folder = Console(), _folder(out, "slices", data)
+    console, folder = Terminal(), _folder(out, "slices", data)
     benchmarks = _read(console, data, path, protocol)
     rows = _train(console, study.Slices(benchmarks, epsilon or EPSILONS, seeds))
     _show_buckets(console, rows, _with_exponent)
@@ -157,7 +158,7 @@ def neighbors(
     from apportion.studies import neighbors as study
     from apportion.studies.benchmark import EPSILONS
 
-    console, folder = Console(), _folder(out, "neighbors", data)
+    console, folder = Terminal(), _folder(out, "neighbors", data)
     benchmark = _read(console, data, path, None)[-1]  # top-k is the last, where there is one
     titles = study.titles_of(data.value, _path(data, path))
     epsilons = epsilon or EPSILONS
@@ -194,7 +195,7 @@ def skew(
     from apportion.studies import skew as study
 
     check_folder(out)
-    console = Console()
+    console = Terminal()
     paths: Sequence[Path | None] = path or [None] * len(data)
     benchmarks = [
         _read(console, name, place, None)[0] for name, place in zip(data, paths, strict=True)
@@ -345,4 +346,4 @@ def _facts(genres: str, count: int) -> str:
 def print_paths(console: Console, paths: Sequence[Path]) -> None:
     """Say which files were written."""
     for path in paths:
-        console.print(f"wrote {path}", highlight=False, soft_wrap=True)
+        console.print(f"wrote {escape(str(path))}", highlight=False, soft_wrap=True)

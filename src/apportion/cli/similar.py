@@ -5,11 +5,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
-from apportion.cli.reading import Json, Model, printable, read_id, shown_id
+from apportion.cli.reading import Json, Model, read_id, shown_id
 from apportion.cli.recommend import item_table, titles_of
-from apportion.errors import DataError
+from apportion.cli.terminal import Terminal, print_json
+from apportion.errors import DataError, printable
 
 if TYPE_CHECKING:
     from apportion.recommend.recommender import Recommender
@@ -59,9 +59,9 @@ def similar(
             {"item": shown_id(each), "title": title, "similarity": float(score)}
             for each, title, score in zip(ids, titles, scores, strict=True)
         ]
-        typer.echo(json_.dumps({"item": name, "title": own, "by": by.value, "similar": rows}))
+        print_json(json_.dumps({"item": name, "title": own, "by": by.value, "similar": rows}))
         return
-    console = Console()
+    console = Terminal()
     heading = printable(f"items like {own} ({name})" if own else f"items like {name}")
     console.print(heading, highlight=False, markup=False)
     console.print(item_table(ids, titles, scores, "similarity"))
@@ -87,5 +87,5 @@ def _find(model: "Recommender", text: str) -> int:
     if not found:
         raise DataError(f"the model has no item and no title like {text!r}")
     shown = model.item_ids[found[:_MOST_LISTED]]
-    Console(stderr=True).print(item_table(shown, titles_of(model, shown)))
+    Terminal(stderr=True).print(item_table(shown, titles_of(model, shown)))
     raise DataError(f"{len(found)} titles hold {text!r}: give an id, or more of the title")

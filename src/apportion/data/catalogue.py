@@ -8,6 +8,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from apportion.checks import whole
+from apportion.data.files import IdType
 from apportion.data.ids import (
     Ids,
     Integers,
@@ -15,6 +16,7 @@ from apportion.data.ids import (
     find_ids,
     is_text,
     number_ids,
+    plain_ids,
     read_ids,
 )
 from apportion.data.memory import MOST, check_memory
@@ -41,10 +43,27 @@ def read_catalogue(member: str, catalogue: Catalogue, values: Ids) -> tuple[NDAr
         check_memory(f"a catalogue of {size} {name}", 48 * size)  # counts of rows, sums of counts
         why = f"{name}={size} names them 0 to {size - 1}; for other ids give their list"
         return np.arange(size), read_positions(member, values, size, why)
-    ids = read_ids(name, catalogue).copy()  # the caller's own may change
+    ids = plain_ids(read_ids(name, catalogue)).copy()  # the caller's own may change
     if len(set(ids.tolist())) < len(ids):
         raise ParameterError(f"{name} names the same {member} twice")
     return ids, find_ids(member, values, ids, f"catalogue given as {name}")
+
+
+def id_type(catalogue: Catalogue) -> IdType | None:
+    """The type in which ids of a text file fit a catalogue; None if the rows are to decide.
+
+    Without a catalogue ids are strings: what one row looks like must not change the others.
+    """
+    if catalogue is None:
+        return pl.String
+    if isinstance(catalogue, str):  # "public": the ids of the data are no secret
+        return None
+    if isinstance(catalogue, (int, np.integer)):
+        return pl.Int64
+    ids = read_ids("a catalogue", catalogue)
+    if ids.dtype.kind == "O":
+        return pl.Binary if isinstance(ids[0], bytes) else pl.String
+    return pl.UInt64 if ids.dtype == np.uint64 else pl.Int64
 
 
 def read_positions(name: str, values: Ids, size: int, why: str) -> Integers:

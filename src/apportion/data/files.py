@@ -4,15 +4,20 @@ import errno
 import os
 import tempfile
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import polars as pl
 
 from apportion.data.memory import check_memory
 from apportion.errors import DataError
+
+PARQUET = (".parquet", ".pq")
+# Of ids in a text file: String, Binary, Int64 or UInt64.
+IdType = type[pl.DataType]
 
 
 def check_columns(frame: Any, names: Sequence[str]) -> None:
@@ -30,16 +35,21 @@ def check_columns(frame: Any, names: Sequence[str]) -> None:
 
 
 def read_columns(
-    path: str | Path, ids: Sequence[str], numbers: Sequence[str], texts: Sequence[str] = ()
+    path: str | Path,
+    ids: Sequence[str],
+    numbers: Sequence[str],
+    kinds: Mapping[str, IdType | None] = MappingProxyType({}),
 ) -> pl.DataFrame:
-    """Read these columns of a CSV or Parquet file, or of all Parquet files in a folder.
+    """Read these columns of a CSV or Parquet file, or of all Parquet files in a folder and its sub-folders.
+
+    A path is a path: brackets and stars in it mean themselves. Blank lines of a CSV file are no rows.
 
     Args:
         path: the file or folder.
         ids: columns of ids. Those of a CSV file are whole numbers if writing the numbers out again
             gives the same text in every row, else strings: "007" and "7" stay apart.
         numbers: columns of numbers.
-        texts: those of the ids that stay strings in a CSV file whatever they are.
+        kinds: the types of ids of a CSV file that are known beforehand: no row decides these.
     """
     path = Path(path)
     if not is_there(path):
@@ -51,27 +61,82 @@ def read_columns(
         )
     wanted = [*ids, *numbers]
     try:
+        # From the root on: polars would look up a home, "~".
         if is_csv:
-            lazy = pl.scan_csv(path, infer_schema=False)
+            lazy = pl.scan_csv(path.absolute(), infer_schema=False, glob=False)
         else:
-            lazy = pl.scan_parquet(path / "*.parquet" if path.is_dir() else path)
+            files = _parts(path.absolute()) if path.is_dir() else [path.absolute()]
+            lazy = pl.scan_parquet(files, glob=False, hive_partitioning=False)
         present = lazy.collect_schema().names()
         for name in wanted:
             if name not in present:
                 raise DataError(f"{path} has no column {name!r}{_other_columns(present, is_csv)}")
-        if not is_csv:  # any number of equal rows takes a few bytes there
-            rows = lazy.select(pl.len()).collect().item()
-            check_memory(f"what {path} holds", 8 * rows * len(wanted))
-        frame = lazy.select(wanted).collect()
+        if is_csv:
+            return _read_rows(path, lazy, present, ids, numbers, kinds)
+        # Any number of equal rows takes a few bytes there.
+        rows = lazy.select(pl.len()).collect().item()
+        check_memory(f"what {path} holds", 8 * rows * len(wanted))
+        return lazy.select(wanted).collect()
     except pl.exceptions.NoDataError:
         raise DataError(f"{path} is empty") from None
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+    except (
+        pl.exceptions.PolarsError,
+        pl.exceptions.PanicException,
+        OSError,
+        UnicodeEncodeError,
+    ) as error:
         # The text of the error may quote the data; its kind does not.
         raise DataError(f"{path} cannot be read ({type(error).__name__})") from None
-    if not is_csv:
-        return frame
+
+
+def _parts(folder: Path) -> list[Path]:
+    """All Parquet files in a folder and its sub-folders, but for what is hidden or marked by "_"."""
+
+    def fail(error: OSError) -> None:  # what cannot be read must not be left out
+        raise error
+
+    parts = []
+    for place, folders, files in os.walk(folder, onerror=fail):
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
+        named = [Path(place, name) for name in sorted(files) if not name.startswith((".", "_"))]
+        parts += [path for path in named if path.suffix.lower() in PARQUET]
+    if not parts:
+        raise DataError(f"{folder} cannot be read: it holds no Parquet files")
+    return parts
+
+
+def _read_rows(
+    path: Path,
+    lazy: pl.LazyFrame,
+    present: Sequence[str],
+    ids: Sequence[str],
+    numbers: Sequence[str],
+    kinds: Mapping[str, IdType | None],
+) -> pl.DataFrame:
+    """Columns of a CSV file, whose values are all text so far."""
+    wanted = [*ids, *numbers]
+    for name in wanted:
+        if f"{name}_duplicated_0" in present:  # as polars calls a second one
+            header = pl.read_csv(
+                path.absolute(), has_header=False, n_rows=1, infer_schema=False, glob=False
+            )
+            if (times := header.row(0).count(name)) > 1:
+                raise DataError(f"{path} has {times} columns {name!r}")
+    frame = lazy.select(wanted).collect()
+    # Looked for among all columns, but only where those that are wanted give reason to.
+    if len(present) == 1 or any(frame[name].null_count() for name in wanted):
+        every = pl.all().str.strip_chars().fill_null("")
+        lazy = lazy.filter(~pl.all_horizontal(every == ""))
+        frame = lazy.select(wanted).collect()
+    if (frame[wanted[0]] == wanted[0]).any():
+        whole = pl.all_horizontal(pl.col(name).eq_missing(name) for name in present)
+        if (again := lazy.select(whole).collect().to_series()).any():
+            raise DataError(
+                f"{path}: row {again.arg_true()[0]} repeats the header: these are several files, one "
+                "after the other; leave out all headers but the first"
+            )
     return frame.with_columns(
-        *(ids_from_text(frame[name]) for name in ids if name not in texts),
+        *(_ids(frame[name], kinds.get(name)) for name in ids),
         *(_numbers(frame[name]) for name in numbers),
     )
 
@@ -125,13 +190,44 @@ def write_frame(frame: pl.DataFrame, path: Path) -> None:
 
 def is_text(path: Path) -> bool:
     """Whether a path is read as text: whatever is no folder and does not end as Parquet files do."""
-    return not path.is_dir() and path.suffix.lower() not in (".parquet", ".pq")
+    return not path.is_dir() and path.suffix.lower() not in PARQUET
 
 
 def ids_from_text(text: pl.Series) -> pl.Series:
-    """Ids as whole numbers if writing the numbers out again gives the same text in every row."""
-    whole = text.cast(pl.Int64, strict=False)
-    return whole if whole.cast(pl.String).equals(text) else text
+    """Ids as whole numbers if writing the numbers out again gives the same text in every row.
+
+    Space before and after them does not count, here as anywhere (see ``apportion.data.ids``).
+    """
+    whole, right = _whole(text, pl.Int64)
+    if right.all():
+        return whole
+    first = text.slice(right.arg_min() or 0, 1)  # of most strings it says enough
+    if not _whole(first.str.strip_chars(), pl.Int64)[1].all():
+        return text
+    whole, right = _whole(text.str.strip_chars(), pl.Int64)
+    return whole if right.all() else text
+
+
+def _ids(text: pl.Series, kind: IdType | None) -> pl.Series:
+    """Ids in this type, or in the one that their rows have."""
+    if kind is None:
+        return ids_from_text(text)
+    if kind in (pl.String, pl.Binary):
+        return text.cast(kind)
+    whole, right = _whole(text, kind)
+    if not right.all():
+        whole, right = _whole(text.str.strip_chars(), kind)
+    if not right.all():
+        raise DataError(
+            f"{text.name}: row {right.arg_min()} is no whole number, as those of the catalogue are"
+        )
+    return whole
+
+
+def _whole(text: pl.Series, kind: IdType) -> tuple[pl.Series, pl.Series]:
+    """Whole numbers, and where these are written like the text; a gap stays a gap."""
+    whole = text.cast(kind, strict=False)
+    return whole, whole.cast(pl.String).eq_missing(text)
 
 
 def _numbers(text: pl.Series) -> pl.Series:

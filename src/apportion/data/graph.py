@@ -30,13 +30,18 @@ class Graph:
 
     @classmethod
     def from_rows(
-        cls, user: Integers, task: Integers, user_key: NDArray[np.uint64], tasks: int
+        cls,
+        user: Integers,
+        task: Integers,
+        user_key: NDArray[np.uint64],
+        tasks: int,
+        task_key: NDArray[np.uint64] | None = None,
     ) -> tuple[Self, Integers]:
         """Merge repeated pairs; also return the pair that each row belongs to, [rows]."""
         code = user.astype(np.int64) * max(tasks, 1) + task
         distinct, pair_of_row = np.unique(code, return_inverse=True)
         users, members = np.divmod(distinct, max(tasks, 1))
-        return cls(users, members, user_key, tasks), pair_of_row
+        return cls(users, members, user_key, tasks, task_key), pair_of_row
 
     @property
     def users(self) -> int:

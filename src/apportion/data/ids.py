@@ -1,11 +1,14 @@
 """Ids of any usual type, as numbers from 0 on.
 
 Whether two rows belong to the same user decides the guarantee, so nothing may be coerced on the way:
-an id that would change its value or merge with another is refused.
+an id that would change its value or merge with another is refused. The same text however it is written
+is one id, in whatever it was read from: space before and after it does not count, and its letters are
+composed (Unicode's normal form C).
 """
 
 import hashlib
 import numbers
+import unicodedata
 from itertools import accumulate
 from typing import Any
 
@@ -13,6 +16,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from apportion.data.numeric import check_unmasked
 from apportion.errors import DataError
 from apportion.native import kernels
 from apportion.threads import extremes, row_blocks, share_out, side_by_side
@@ -21,6 +25,11 @@ from apportion.twins import ids as twin
 Integers = NDArray[np.integer[Any]]
 # Integers, an object array of strings or bytes, or a column of any of these with nothing missing.
 Ids = NDArray[Any] | pl.Series
+# What Unicode calls white space, and polars strips; Python's own set is larger.
+_SPACE = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000"
+    "\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+)
 # What polars and NumPy both have.
 _WHOLE = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64)
 
@@ -40,6 +49,7 @@ def read_ids(name: str, values: Any) -> NDArray[Any]:
     """Ids as integers, or as an object array of strings, [rows]."""
     if isinstance(values, (str, bytes, dict, set, frozenset)) or not hasattr(values, "__len__"):
         raise DataError(f"{name} must be a list or an array of ids, got a {type(values).__name__}")
+    check_unmasked(name, values)
     try:
         array = values if isinstance(values, np.ndarray) else _uncoerced(values)
     except pl.exceptions.PolarsError:  # 128-bit numbers, and whatever else NumPy does not have
@@ -63,10 +73,33 @@ def read_ids(name: str, values: Any) -> NDArray[Any]:
 def number_ids(ids: Ids) -> tuple[NDArray[Any], Integers]:
     """The distinct ids in ascending order, and the position of each row's among them, [rows].
 
-    In order, because the order in which ids first appear would tell something about the rows.
+    In order, because the order in which ids first appear would tell something about the rows. Strings
+    as ``plain_ids`` writes them.
     """
     if not is_text(ids):
         return _number_integers(ids)
+    distinct, codes = _number_as_written(ids)
+    plain = plain_ids(distinct)
+    if plain is distinct:
+        return distinct, codes
+    distinct, places = _number_objects(plain)
+    return distinct, places[codes].astype(codes.dtype)
+
+
+def plain_ids(ids: NDArray[Any]) -> NDArray[Any]:
+    """Strings without space around them, in Unicode's normal form C; other ids, and bytes, as they are."""
+    if not is_text(ids) or not len(ids) or isinstance(ids[0], bytes):
+        return ids
+    texts = [text.strip(_SPACE) for text in ids.tolist()]
+    texts = [text if text.isascii() else unicodedata.normalize("NFC", text) for text in texts]
+    if texts == ids.tolist():
+        return ids
+    plain = np.empty(len(ids), dtype=object)
+    plain[:] = texts
+    return plain
+
+
+def _number_as_written(ids: Ids) -> tuple[NDArray[Any], Integers]:
     if isinstance(ids, pl.Series):
         return _number_texts(ids)
     kind = pl.Binary if len(ids) and isinstance(ids[0], bytes) else pl.String
@@ -166,7 +199,9 @@ def match_ids(ids: Ids, catalogue: NDArray[Any]) -> Integers:
     if len(ids) == 0:
         return np.zeros(0, dtype=np.int64)
     distinct, codes = number_ids(ids)
-    place = {value: position for position, value in enumerate(catalogue.tolist())}
+    place: dict[Any, int] = {}
+    for position, value in enumerate(plain_ids(catalogue).tolist()):
+        place.setdefault(value, position)
     places = np.array([place.get(value, -1) for value in distinct.tolist()], dtype=np.int64)
     return places[codes]
 
@@ -205,6 +240,8 @@ def _uncoerced(values: Any) -> NDArray[Any]:
 
 def column_array(column: pl.Series) -> NDArray[Any]:
     """The column as an array; what is in many pieces is copied on all cores."""
+    if column.dtype == pl.Int128:  # of which older polars panics
+        raise pl.exceptions.InvalidOperationError("NumPy has no whole numbers of 128 bits")
     if column.dtype not in (*_WHOLE, pl.Float32, pl.Float64) or column.null_count():
         return column.to_numpy()
     pieces = [piece.to_numpy() for piece in column.get_chunks()]
@@ -220,11 +257,12 @@ def column_array(column: pl.Series) -> NDArray[Any]:
 
 
 def _whole_floats(name: str, array: NDArray[Any]) -> NDArray[np.int64]:
-    exact = np.isfinite(array) & (np.abs(array) < 2.0**53)
+    bits = np.finfo(array.dtype).nmant + 1  # from here on whole numbers have been merged
+    exact = np.isfinite(array) & (np.abs(array) < 2.0**bits)
     exact &= np.floor(np.where(exact, array, 0.0)) == array
     if not exact.all():
         raise DataError(
-            f"{name}: row {int(np.argmin(exact))} is missing or not a whole number below 2^53; "
+            f"{name}: row {int(np.argmin(exact))} is missing or not a whole number below 2^{bits}; "
             "use integers or strings for ids"
         )
     return array.astype(np.int64)

@@ -11,10 +11,11 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from apportion.checks import number, whole, word
-from apportion.data.catalogue import Catalogue, read_catalogue
+from apportion.data.catalogue import Catalogue, id_type, read_catalogue
 from apportion.data.files import check_columns, read_columns
 from apportion.data.graph import Graph, mix
 from apportion.data.ids import Integers, column_array, id_keys, number_ids, read_column
+from apportion.data.numeric import read_numbers
 from apportion.data.rows import Rows
 from apportion.data.sorting import (
     ascends,
@@ -128,14 +129,14 @@ class Interactions:
     def from_path(cls, path: str | Path, **columns: Any) -> Self:
         """Read a CSV or Parquet file, or a folder of Parquet files; arguments as in ``from_frame``.
 
-        Ids in a CSV file are whole numbers if they are written as such in every row, else strings. Those
-        of items are always strings if there is no catalogue: what one row looks like must not change the
-        others.
+        Ids of users in a CSV file, and of items with ``items="public"``, are whole numbers if they are
+        written as such in every row, else strings. Those of items have the type of the catalogue, and are
+        strings if there is none: what one row looks like must not change the others.
         """
         user, item = (columns.get(name, name) for name in ("user", "item"))
         rating = columns.get("rating", "rating")
-        texts = [item] if columns.get("items") is None else []
-        frame = read_columns(path, [user, item], [] if rating is None else [rating], texts)
+        kinds = {item: id_type(columns.get("items"))}
+        frame = read_columns(path, [user, item], [] if rating is None else [rating], kinds)
         return cls.from_frame(frame, **columns)
 
     @classmethod
@@ -372,9 +373,21 @@ def _sort(
     first = np.flatnonzero(np.concatenate([[True], ~repeats]))
     rating = by_user.rating
     if rating is not None:
+        rating = _in_order(rating, first, repeats)
         count = np.diff(np.append(first, len(rating)))
         rating = (np.add.reduceat(rating.astype(np.float64), first) / count).astype(np.float32)
     return Orientation(np.searchsorted(first, by_user.start), by_user.other[first], rating), None
+
+
+def _in_order(
+    rating: NDArray[np.float32], first: Integers, repeats: NDArray[np.bool_]
+) -> NDArray[np.float32]:
+    """The ratings of each pair in ascending order: what they add up to does not depend on their rows'."""
+    several = np.flatnonzero(np.append(False, repeats) | np.append(repeats, False))
+    pair = np.searchsorted(first, several, side="right")
+    rating = rating.copy()
+    rating[several] = rating[several[np.lexsort((rating[several], pair))]]
+    return rating
 
 
 def _turn(side: Orientation, others: int) -> Orientation:
@@ -402,11 +415,10 @@ def _read_ratings(
 ) -> NDArray[np.float32]:
     word("outside", outside, ("error", "clip"))
     try:
-        with np.errstate(over="ignore"):  # what 32 bits cannot hold is refused below
-            given = column_array(rating) if isinstance(rating, pl.Series) else rating
-            values = np.asarray(given, dtype=np.float32)
-    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
+        given = column_array(rating) if isinstance(rating, pl.Series) else rating
+    except pl.exceptions.PolarsError:
         raise DataError("rating must hold numbers only") from None
+    values = read_numbers("rating", given, np.float32)  # infinite if 32 bits cannot hold it
     if values.shape != (rows,):
         raise DataError(f"rating must have one number for each of {rows} rows, got {values.shape}")
     # NaN if there is one.

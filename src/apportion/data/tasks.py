@@ -11,7 +11,8 @@ from apportion.checks import number, whole
 from apportion.data.catalogue import Catalogue, read_catalogue, read_positions
 from apportion.data.files import check_columns
 from apportion.data.graph import Graph, mix
-from apportion.data.ids import Integers, id_keys, number_ids, read_column, read_ids
+from apportion.data.ids import Integers, id_keys, number_ids, plain_ids, read_column, read_ids
+from apportion.data.numeric import read_numbers
 from apportion.data.rows import Rows
 from apportion.errors import DataError, ParameterError
 
@@ -132,7 +133,9 @@ class TaskData:
 
     @cached_property
     def _pairs(self) -> tuple[Graph, Integers]:
-        return Graph.from_rows(self.user, self.task, self.user_key, self.tasks)
+        # Without a catalogue a task's position would depend on who else is in the data.
+        key = None if self.catalogue_is_public else id_keys(self.task_ids)
+        return Graph.from_rows(self.user, self.task, self.user_key, self.tasks, key)
 
     @property
     def graph(self) -> Graph:
@@ -179,8 +182,8 @@ class TaskData:
     def split(self, test: float = 0.2, seed: int = 0) -> tuple["TaskData", "TaskData"]:
         """Split the examples at random into a training part and a test part.
 
-        A row's side depends on the seed and on its own user's rows, so that a user who leaves changes
-        no one else's side.
+        A row's side depends on the seed, its user's id and what the row holds, and on no other row:
+        neither a user who leaves nor another order of the rows changes it. Equal rows are on one side.
         """
         test = number("test", test, above=0, below=1)
         scores = self.row_scores(whole("seed", seed, at_least=0))
@@ -188,12 +191,27 @@ class TaskData:
         return self.take(~held_out), self.take(held_out)
 
     def row_scores(self, key: int) -> NDArray[np.uint64]:
-        """A random number for every row, from the key and its own user's rows alone, [rows]."""
-        order = np.argsort(self.pair_of_row, kind="stable")
-        first = np.searchsorted(self.pair_of_row[order], self.pair_of_row)
-        position = np.empty(len(order), dtype=np.int64)
-        position[order] = np.arange(len(order))
-        return mix(self.graph.scores(key)[self.pair_of_row] + (position - first).astype(np.uint64))
+        """A random number for every row, from the key, its user's id and what it holds, [rows]."""
+        return mix(self.graph.scores(key)[self.pair_of_row] ^ self._content())
+
+    def _content(self) -> NDArray[np.uint64]:
+        """A number for every row that depends on its features and label alone, [rows]."""
+        number = np.zeros(len(self.features), dtype=np.uint64)
+        for column in self.features.T:
+            number = mix(number ^ _bits(column))
+        return mix(number[self.feature_row] ^ _bits(self.labels))
+
+    def ordered(self) -> "TaskData":
+        """The same rows by user, task and what they hold: in whatever order they came, the same."""
+        pair = self.pair_of_row
+        if len(pair) == len(self.graph.task):  # a row for each pair
+            if (pair[1:] > pair[:-1]).all():
+                return self
+            order = np.empty(len(pair), dtype=np.int64)
+            order[pair] = np.arange(len(pair))
+        else:
+            order = _sort_within(pair, len(self.graph.task), self._content())
+        return self.remade(order, self.task[order], self.labels[order])
 
     def __repr__(self) -> str:
         # Public facts only: the numbers of rows and users are not.
@@ -201,11 +219,27 @@ class TaskData:
         return f"TaskData({tasks}dimension={self.dimension})"
 
 
+def _sort_within(pair: Integers, pairs: int, content: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """The order by pair, then content, [rows]: by one number made of both, if it tells them apart."""
+    size = np.uint64(pairs.bit_length())
+    key = pair.astype(np.uint64) << (np.uint64(64) - size) | content >> size
+    order = np.argsort(key)
+    key, content = key[order], content[order]
+    if ((key[1:] == key[:-1]) & (content[1:] != content[:-1])).any():
+        return order[np.lexsort((content, pair[order]))]
+    return order
+
+
+def _bits(numbers: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """The bits of each number; of -0.0 those of 0.0."""
+    return np.asarray(numbers + 0.0).view(np.uint64)
+
+
 def _user_keys(user_ids: Any, users: int) -> NDArray[np.uint64]:
     """Keys of the users whose features are stored once: from their ids, else their row numbers."""
     if user_ids is None:
         return np.arange(users, dtype=np.uint64)
-    ids = read_ids("user_ids", user_ids)
+    ids = plain_ids(read_ids("user_ids", user_ids))
     if len(ids) != users or len(set(ids.tolist())) < users:
         raise DataError(f"user_ids must be {users} different ids, one for each row of features")
     return id_keys(ids)
@@ -217,10 +251,7 @@ def _freeze(*arrays: NDArray[Any]) -> None:
 
 
 def _numbers(name: str, values: Any) -> NDArray[np.float64]:
-    try:
-        array = np.asarray(values, dtype=np.float64).view()
-    except (TypeError, ValueError, OverflowError):
-        raise DataError(f"{name} must hold numbers only") from None
+    array = read_numbers(name, values, np.float64).view()
     if array.ndim != 1:
         raise DataError(f"{name} must be one-dimensional, got {array.ndim} dimensions")
     if not (finite := np.isfinite(array)).all():
@@ -230,10 +261,8 @@ def _numbers(name: str, values: Any) -> NDArray[np.float64]:
 
 def read_matrix(name: str, values: Any) -> NDArray[np.float64]:
     """Finite numbers in rows of one length, [rows, d]."""
-    try:
-        array = np.asarray(values, dtype=np.float64, order="C").view()
-    except (TypeError, ValueError, OverflowError):
-        raise DataError(f"{name} must hold numbers only, in rows of one length") from None
+    more = ", in rows of one length"
+    array = read_numbers(name, values, np.float64, order="C", more=more).view()
     if array.ndim != 2 or array.shape[1] == 0:
         raise DataError(
             f"{name} must be two-dimensional with at least one column, got {array.shape}"

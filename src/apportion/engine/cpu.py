@@ -1,21 +1,21 @@
 """The compiled engine: all cores of one machine."""
 
-import platform
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
 from apportion.data.rows import Rows
 from apportion.engine.base import Engine
-from apportion.engine.kernels import Array, Kernels, Rows32, Shorts, Starts, Units
-from apportion.engine.reference import TwinKernels
+from apportion.engine.kernels import Array, Kernels, Shorts, Units
+from apportion.engine.machine import arithmetic
 from apportion.engine.session import LocalSession
 from apportion.errors import ParameterError
-from apportion.native import kernels as _native
+from apportion.native import kernels
 from apportion.threads import thread_count
 from apportion.twins import gradients as twins
 from apportion.twins.users import turned_items
+
+_native: Any = kernels
 
 
 class CpuEngine(Engine):
@@ -30,13 +30,7 @@ class CpuEngine(Engine):
 
     def identity(self) -> dict[str, str]:
         """See ``Engine.identity``. The kernels give the same bits on every processor."""
-        libraries = {name: version(name) for name in ("numpy", "scipy")}
-        return {
-            "engine": "cpu",
-            **libraries,
-            "kernels": _native.digest[:16],
-            "processor": platform.machine(),
-        }
+        return {"engine": "cpu", "kernels": _native.digest[:16], **arithmetic()}
 
     def load(self, rows: Rows) -> LocalSession:
         """See ``Engine.load``."""
@@ -49,28 +43,16 @@ class CpuEngine(Engine):
 class NativeKernels(Kernels):
     """``apportion._native``, with as many threads as may be used."""
 
-    def solve_users(
-        self,
-        start: Starts,
-        item: Rows32,
-        label: Array,
-        items: Array,
-        ridge: Array,
-        shared: Array,
-        bound: float | None,
-        stretch: bool,
-    ) -> Any:
+    def solve_users(self, *systems: Any, bound: float | None, stretch: bool) -> Any:
         """See ``Kernels``."""
+        start, item, label, items, ridge, shared = systems
         if not (np.isfinite(items).all() and np.isfinite(shared).all()):
             # Released values beyond all numbers say nothing: nobody has a vector then.
-            return TwinKernels().solve_users(
-                start, item, np.zeros(len(label)), np.zeros_like(items), ridge,
-                np.zeros_like(shared), bound, stretch,
-            )  # fmt: skip
+            label, items, shared = np.zeros(len(label)), np.zeros_like(items), np.zeros_like(shared)
+        items, shared = np.ascontiguousarray(items), np.ascontiguousarray(shared)
         turned = turned_items(items, shared)
-        systems = (start, item, label, np.ascontiguousarray(items), ridge)
         return _native.solve_users(
-            *systems, np.ascontiguousarray(shared), *turned, bound, stretch, thread_count()
+            start, item, label, items, ridge, shared, *turned, bound, stretch, thread_count()
         )
 
     def short_rows(self, rows: Array, bound: float) -> Shorts:
@@ -88,71 +70,43 @@ class NativeKernels(Kernels):
         sums: Units = _native.label_sums(*arguments, thread_count())
         return sums
 
-    def float_sums(
-        self, features: Array, row: Rows32, label: Array, weight: Array, start: Starts
-    ) -> tuple[Array, Array]:
+    def float_sums(self, *arguments: Any) -> tuple[Array, Array]:
         """See ``Kernels``."""
-        second, right = _native.float_sums(
-            features, row, label, None, weight, start, thread_count()
-        )
+        second, right = _native.float_sums(*arguments, thread_count())
         return second, right
 
-    def number_sums(self, task: Rows32, value: Array, tasks: int, grid: float) -> Units:
+    def number_sums(self, *arguments: Any) -> Units:
         """See ``Kernels``."""
-        sums: Units = _native.number_sums(task, value, tasks, grid, thread_count())
+        sums: Units = _native.number_sums(*arguments, thread_count())
         return sums
 
-    def row_gradients(
-        self,
-        features: Array,
-        norms: Array,
-        row: Rows32,
-        label: Array,
-        weight: Array,
-        start: Starts,
-        coef: Array,
-        loss: Any,
-        bound: float,
-        grid: float,
-    ) -> Any:
+    def row_gradients(self, *examples: Any, loss: Any, bound: float, grid: float) -> Any:
         """See ``Kernels``."""
-        task = None
-        if loss.kernel is None and not loss.address:
-            task = np.repeat(np.arange(len(start) - 1), np.diff(start))
-        label, known = _loss(loss, features, row, label, task, coef)
+        features, norms, row, label, weight, start, coef = examples
+        label, known = _loss(loss, features, row, label, start, None, coef)
         examples = (features, norms, row, label, weight, start, coef)
         if grid:
             return _native.row_gradients(*examples, *known, bound, grid, thread_count())
         return _native.float_gradients(*examples, *known, bound, thread_count())
 
-    def user_gradients(
-        self,
-        features: Array,
-        norms: Array,
-        row: Rows32,
-        label: Array,
-        weight: Array,
-        task: Rows32,
-        start: Starts,
-        coef: Array,
-        loss: Any,
-        bound: float,
-        grid: float,
-    ) -> Units:
+    def user_gradients(self, *examples: Any, loss: Any, bound: float, grid: float) -> Units:
         """See ``Kernels``."""
-        label, known = _loss(loss, features, row, label, task, coef)
+        features, norms, row, label, weight, task, start, coef = examples
+        label, known = _loss(loss, features, row, label, start, task, coef)
         examples = (features, norms, row, label, weight, task, start, coef)
         sums: Units = _native.user_gradients(*examples, *known, bound, grid, thread_count())
         return sums
 
 
 def _loss(
-    loss: Any, features: Array, row: Rows32, label: Array, task: Any, coef: Array
+    loss: Any, features: Array, row: Any, label: Array, start: Any, task: Any, coef: Array
 ) -> tuple[Array, tuple[str, float, int]]:
     """Labels, and the loss as the kernels know it: built in, a compiled function, or slopes for labels."""
     if loss.kernel is not None:
         return label, (*loss.kernel, 0)
     if loss.address:
         return label, ("function", 0.0, loss.address)
+    if task is None:
+        task = np.repeat(np.arange(len(start) - 1), np.diff(start))
     slopes = loss.slopes(twins.margins(features, row, task, coef), label)
     return slopes, ("given", 0.0, 0)

@@ -3,13 +3,12 @@
 It works wherever NumPy does, and needs no compiler.
 """
 
-import platform
-from importlib.metadata import version
 from typing import Any
 
 from apportion.data.rows import Rows
 from apportion.engine.base import Engine
-from apportion.engine.kernels import Array, Kernels, Rows32, Shorts, Starts, Units
+from apportion.engine.kernels import Array, Kernels, Shorts, Units
+from apportion.engine.machine import arithmetic
 from apportion.engine.session import LocalSession
 from apportion.twins import gradients, sums, users
 
@@ -19,8 +18,7 @@ class ReferenceEngine(Engine):
 
     def identity(self) -> dict[str, str]:
         """See ``Engine.identity``."""
-        libraries = {name: version(name) for name in ("numpy", "scipy")}
-        return {"engine": "reference", **libraries, "processor": platform.machine()}
+        return {"engine": "reference", **arithmetic()}
 
     def load(self, rows: Rows) -> LocalSession:
         """See ``Engine.load``."""
@@ -33,19 +31,9 @@ class ReferenceEngine(Engine):
 class TwinKernels(Kernels):
     """The NumPy twins of the compiled kernels."""
 
-    def solve_users(
-        self,
-        start: Starts,
-        item: Rows32,
-        label: Array,
-        items: Array,
-        ridge: Array,
-        shared: Array,
-        bound: float | None,
-        stretch: bool,
-    ) -> Any:
+    def solve_users(self, *systems: Any, bound: float | None, stretch: bool) -> Any:
         """See ``Kernels``."""
-        vectors = users.solve_users(start, item, label, items, ridge, shared)
+        vectors = users.solve_users(*systems)
         return vectors if bound is None else users.short_rows(vectors, bound, stretch=stretch)
 
     def short_rows(self, rows: Array, bound: float) -> Shorts:
@@ -60,24 +48,20 @@ class TwinKernels(Kernels):
         """See ``Kernels``."""
         return sums.label_sums(*arguments)
 
-    def float_sums(
-        self, features: Array, row: Rows32, label: Array, weight: Array, start: Starts
-    ) -> tuple[Array, Array]:
+    def float_sums(self, *arguments: Any) -> tuple[Array, Array]:
         """See ``Kernels``."""
-        return sums.float_sums(features, row, label, None, weight, start)
+        return sums.float_sums(*arguments)
 
-    def number_sums(self, task: Rows32, value: Array, tasks: int, grid: float) -> Units:
+    def number_sums(self, *arguments: Any) -> Units:
         """See ``Kernels``."""
-        return sums.number_sums(task, value, tasks, grid)
+        return sums.number_sums(*arguments)
 
-    def row_gradients(self, *arguments: Any) -> Any:
+    def row_gradients(self, *examples: Any, loss: Any, bound: float, grid: float) -> Any:
         """See ``Kernels``."""
-        *rest, loss, bound, grid = arguments
-        name, parameter = loss.kernel or (loss.slope, 0.0)
-        return gradients.row_gradients(*rest, name, parameter, bound, grid)
+        given: Any = (*examples, *(loss.kernel or (loss.slope, 0.0)), bound, grid)
+        return gradients.row_gradients(*given)
 
-    def user_gradients(self, *arguments: Any) -> Units:
+    def user_gradients(self, *examples: Any, loss: Any, bound: float, grid: float) -> Units:
         """See ``Kernels``."""
-        *rest, loss, bound, grid = arguments
-        name, parameter = loss.kernel or (loss.slope, 0.0)
-        return gradients.user_gradients(*rest, name, parameter, bound, grid)
+        given: Any = (*examples, *(loss.kernel or (loss.slope, 0.0)), bound, grid)
+        return gradients.user_gradients(*given)

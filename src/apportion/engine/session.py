@@ -165,7 +165,7 @@ class LocalSession(Session):
         ridge = systems.ridge(np.diff(start))
         with np.errstate(all="ignore"):
             features = self._kernels.solve_users(
-                start, self._task, self._labels, items, ridge, shared, bound, stretch
+                start, self._task, self._labels, items, ridge, shared, bound=bound, stretch=stretch
             )
         if bound is None:
             # Numbers beyond all bounds must not stop a training.
@@ -256,17 +256,17 @@ class LocalSession(Session):
         )
         weight = self._sampled(query.sample)
         features, norms = self._float_features()
-        settings = (query.coef, query.loss, query.bound * (1 - MARGIN), grid)
+        bound = query.bound * (1 - MARGIN)
         if query.clip == "user":
+            rows: tuple[Any, ...] = (self._feature_row, label, weight, self._task, self._starts)
             return self._kernels.user_gradients(
-                features, norms, self._feature_row, label, weight, self._task, self._starts,
-                *settings,
-            )  # fmt: skip
-        rows = self._by_task
+                features, norms, *rows, query.coef, loss=query.loss, bound=bound, grid=grid
+            )
+        task = self._by_task
+        rows = (task.feature_row, label[task.order], weight[task.order], task.start)
         return self._kernels.row_gradients(
-            features, norms, rows.feature_row, label[rows.order], weight[rows.order], rows.start,
-            *settings,
-        )  # fmt: skip
+            features, norms, *rows, query.coef, loss=query.loss, bound=bound, grid=grid
+        )
 
     # Sums without privacy
 
@@ -288,20 +288,22 @@ class LocalSession(Session):
             case queries.Gramian():
                 everybody, ones = np.arange(len(self._features), dtype=np.int32), self._ones
                 start = np.array([0, len(self._features)])
-                sums = self._kernels.float_sums(self._features, everybody, ones, ones, start)
+                sums = self._kernels.float_sums(self._features, everybody, ones, None, ones, start)
                 yield 0, (sums[0],)
             case queries.Statistics():
                 features, _ = self._float_features()
                 row, label, weight = self._exact_rows()
                 for first, stop in self._blocks_of_tasks():
                     start = self._by_task.start[first : stop + 1]
-                    yield first, self._kernels.float_sums(features, row, label, weight, start)
+                    yield first, self._kernels.float_sums(features, row, label, None, weight, start)
             case queries.Gradients():
                 features, norms = self._float_features()
                 rows, start = self._exact_rows(), self._by_task.start
-                settings = (query.coef, query.loss, np.inf, 0.0)
-                sums = self._kernels.row_gradients(features, norms, *rows, start, *settings)
-                yield 0, (sums,)
+                examples = (features, norms, *rows, start, query.coef)
+                found = self._kernels.row_gradients(
+                    *examples, loss=query.loss, bound=np.inf, grid=0.0
+                )
+                yield 0, (found,)
             case _:
                 raise ReleaseError(f"{type(query).__name__} is not used without privacy")
 
@@ -326,9 +328,10 @@ class LocalSession(Session):
 
     @property
     def _task(self) -> Rows32:
-        return self._kept(
+        task: Rows32 = self._kept(
             self._of_rows, "task", lambda: np.ascontiguousarray(self._chosen.task, dtype=np.int32)
         )
+        return task
 
     @property
     def _feature_row(self) -> Rows32:

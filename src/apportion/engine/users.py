@@ -33,7 +33,7 @@ def solve_users(
             np.ascontiguousarray(items, dtype=np.float64),
             np.ascontiguousarray(ridge, dtype=np.float64),
             shared,
-            None,
-            False,
+            bound=None,
+            stretch=False,
         )
     return np.asarray(vectors)

@@ -13,8 +13,8 @@ This file makes the three premises true: ``clip_rows`` and ``clip_values`` bound
 bounds w. Instead, a user's whole part may be scaled down to Z (``scale_down``), z being what it is.
 Bounds are met with a relative margin of 1e-9, which is far above the rounding of 64-bit numbers.
 
-What a user adds is then brought to whole units of a grid (``UserBound.grid``), so that sums are exact; the rules
-are in ``rounding``.
+What a user adds is then brought to whole units of a grid (``UserBound.grid``), so that sums are exact: the
+rules are in ``rounding``.
 """
 
 import math
@@ -25,7 +25,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.checks import number
+from apportion.checks import float_array, number, whole_array
 from apportion.errors import ReleaseError
 from apportion.privacy.rounding import LONGEST
 
@@ -109,7 +109,7 @@ def short_rows(
     short = np.empty(rows.shape, dtype=np.int16)
     for first in range(0, len(rows), _BLOCK):  # so that no temporary is as large as rows
         block = np.asarray(rows[first : first + _BLOCK], dtype=np.float64)
-        block = np.where(np.isfinite(block).all(axis=1)[:, None], block, 0.0)
+        block = np.where(np.isfinite(block).all(axis=1, keepdims=True), block, 0.0)
         short[first : first + _BLOCK] = np.rint(_within(block, limit, stretch) / unit)
     return short, unit
 
@@ -129,7 +129,7 @@ def _within(rows: NDArray[np.float64], limit: float, stretch: bool) -> NDArray[n
         squares = squares[:, : squares.shape[1] // 2] + squares[:, squares.shape[1] // 2 :]
     norm = np.sqrt(squares[:, 0])
     with np.errstate(over="ignore", divide="ignore"):
-        change = stretch | (norm > limit / safe[:, 0])
+        change = (norm > limit / safe[:, 0]) | np.full(count, stretch)
         factor = limit / np.where(norm > 0.0, norm, 1.0)
     return np.where(change[:, None], lanes[:, :d] * factor[:, None], rows)
 
@@ -153,6 +153,7 @@ def scale_down(norms: Floats, bound: float) -> NDArray[np.float64]:
     array([0.5, 1. ])
     """
     limit = check_bound("bound", bound) * (1 - MARGIN)
+    norms = np.asarray(norms, dtype=np.float64)  # a shorter limit would be another one
     factors = np.ones(len(norms))
     # No number is lost where a norm is beyond all bounds; where it is undefined (none times infinity) the
     # part itself is zero.
@@ -162,11 +163,12 @@ def scale_down(norms: Floats, bound: float) -> NDArray[np.float64]:
     return factors
 
 
-def row_norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+def row_norms(rows: Floats) -> NDArray[np.float64]:
     """The L2 norm of every row, also where squares would leave the range of numbers, [rows]."""
     norms = np.empty(len(rows))
     for first in range(0, len(rows), _BLOCK):
-        _, unit_norm, largest = _scaled(rows[first : first + _BLOCK])
+        block = np.asarray(rows[first : first + _BLOCK], dtype=np.float64)
+        _, unit_norm, largest = _scaled(block)
         norms[first : first + _BLOCK] = unit_norm * largest
     return norms
 
@@ -177,7 +179,22 @@ def _scaled(
     """Rows over their largest entry, the norms of those, and that entry: no square overflows."""
     largest = np.abs(rows).max(axis=1, initial=0.0)
     unit = np.divide(rows, largest[:, None], out=np.zeros_like(rows), where=largest[:, None] > 0)
-    return unit, np.sqrt(np.einsum("ij,ij->i", unit, unit)), largest
+    return unit, np.sqrt(row_sums(unit * unit)), largest
+
+
+def row_sums(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The sum of every row, one column after the other, [rows].
+
+    So a row rounds alike whatever the other rows, their number and the processor. Libraries' sums and
+    products may choose their order by the shape.
+
+    >>> row_sums(np.array([[1.0, 2.0, 3.0], [0.0, 0.5, 0.25]]))
+    array([6.  , 0.75])
+    """
+    sums = np.zeros(len(rows))
+    for column in rows.T:
+        sums += column
+    return sums
 
 
 def clip_values(values: Floats, bound: float) -> NDArray[np.float64]:
@@ -197,10 +214,10 @@ class UserWeights:
     """Task weights w_ij of every (user, task) pair, with sum over i of w_ij^2 <= 1 for every user.
 
     Pairs are sorted by user, then task, and no pair occurs twice: a repeated pair would break the
-    bound. Both are checked whenever such weights are made, in whatever way.
+    bound. Both are checked whenever such weights are made, in whatever way, on copies of what was given.
 
     Attributes
-        user, task, values: one entry per pair, [pairs]; read-only.
+        user, task, values: one entry per pair, [pairs]; our own, read-only.
         bounded: False for the not-private baseline, whose weights no budget limits.
     """
 
@@ -210,20 +227,21 @@ class UserWeights:
     bounded: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("user", "task", "values"):
-            array = getattr(self, name)
-            if array.flags.writeable:  # others are nobody's to change
-                array = np.array(array)
-                array.flags.writeable = False
-            object.__setattr__(self, name, array)
+        for name in ("user", "task"):
+            object.__setattr__(self, name, whole_array(name, getattr(self, name)))
+        object.__setattr__(self, "values", float_array("weights", self.values))
         _check_pairs(self.user, self.task, self.values)
         if self.bounded:
             for own in _blocks_of_users(self.user):
                 squares = self.values[own] ** 2
-                if not (np.bincount(self.user[own] - self.user[own.start], squares) <= 1).all():
+                if not (np.bincount(_numbered(self.user[own]), squares) <= 1).all():
                     raise ReleaseError(
                         "the weights of a user pass its budget; use normalised or clipped"
                     )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Copies are checked, too, and as little to be written to.
+        return type(self), (self.user, self.task, self.values, self.bounded)
 
     @classmethod
     def normalised(cls, user: Integers, task: Integers, raw: Floats) -> Self:
@@ -270,7 +288,7 @@ class UserWeights:
         Infinite where a square is too large to be written; ``users`` is the least length.
         """
         with np.errstate(over="ignore"):
-            squares = (self.values * values) ** 2
+            squares = (self.values * np.asarray(values, dtype=np.float64)) ** 2
         return np.sqrt(np.bincount(self.user, weights=squares, minlength=users))
 
     def bound(self, per_task: float, because: str) -> UserBound:
@@ -287,17 +305,23 @@ def _weigh_users(
 
     Some users at a time, so that little memory is needed besides.
     """
+    user, task = whole_array("user", user), whole_array("task", task)
+    raw = float_array("weights", raw)
     _check_pairs(user, task, raw)
     weights = np.empty(len(raw))
     for pairs in _blocks_of_users(user):
-        own, part = user[pairs] - user[pairs.start], np.asarray(raw[pairs], dtype=np.float64)
+        own, part = _numbered(user[pairs]), raw[pairs]
         largest = np.zeros(int(own[-1]) + 1)
         np.maximum.at(largest, own, part)
         unit = np.divide(part, largest[own], out=np.zeros_like(part), where=part > 0)
         norm = np.sqrt(np.bincount(own, weights=unit * unit))
         weights[pairs] = scaled(unit, norm, largest, own)
-    weights.flags.writeable = False
     return weights
+
+
+def _numbered(user: Integers) -> NDArray[np.int64]:
+    """Sorted users, numbered from the first one on. The difference of two short integers may wrap."""
+    return np.asarray(user, dtype=np.int64) - int(user[0])
 
 
 def _blocks_of_users(user: Integers) -> Iterator[slice]:
@@ -310,11 +334,13 @@ def _blocks_of_users(user: Integers) -> Iterator[slice]:
         first = stop
 
 
-def _check_pairs(user: Integers, task: Integers, weights: Floats) -> None:
-    if not len(user) == len(task) == len(weights):
+def _check_pairs(user: Integers, task: Integers, weights: NDArray[np.float64]) -> None:
+    if not user.shape == task.shape == weights.shape:
         raise ReleaseError("user, task and weights must have one entry per pair")
     if not np.isfinite(weights).all() or (weights < 0).any():
         raise ReleaseError("weights must be finite and not negative")
+    if len(user) and user[0] < 0:
+        raise ReleaseError("users are numbered from 0 on")
     same = user[1:] == user[:-1]
     if (user[1:] < user[:-1]).any() or (task[1:] <= task[:-1])[same].any():
         raise ReleaseError("(user, task) pairs must be sorted and distinct: merge repeats first")

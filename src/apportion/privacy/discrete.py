@@ -6,6 +6,25 @@ Guarantee
     that floating-point numbers do not have (about once in 2 * 10^9 draws), more digits are computed.
     Only numbers beyond 32 standard deviations, whose probability is below 2^-730, may be missing.
 
+What the missing numbers cost
+    Let M be a training with such noise, and M~ the same with the numbers beyond 32 standard deviations
+    missing. D' has one user more, or less, than D. Let B be those outcomes in which some released number
+    is beyond 32 standard deviations of D's sum; b is the probability that M(D') is in B, and t that any
+    number of M's noise is beyond 32, t < n 2^-730 for n numbers. Then M~ is M given that none is, so
+
+        P[M~(D') in S] (1 - t) <= P[M(D') in S without B] + b
+                               <= e^epsilon P[M(D) in S without B] + delta + b
+                               <= e^epsilon P[M~(D) in S] + delta + b.
+
+    A user moves number i by s_i standard deviations. Over all releases to all users, the squares of these
+    add up to mu^2 at most, and mu <= 8 (``LARGEST_MU``; targets and the ledger enforce it). P[|z + s_i| > 32]
+    is below 2^-690 where s_i <= 1; at most 64 are larger, and for these it is at most 2^-420, since
+    Phi(-24) = 1.4e-127. A step with sampled users moves its sums by at most 1 / 0.3 in all (the ledger
+    enforces that too): 12 numbers by more than 1, each beyond with a probability below 2^-598. So for k
+    steps b < n 2^-690 + 2^-414 + k 2^-594, and for whatever a computer can draw (n, k < 2^64) b and t are
+    below 2^-413. Epsilon is rounded up by 10^-12 of itself, which for epsilon >= 1e-6 and mu <= 8 is worth
+    more than 2^-67 of delta, and delta >= 1e-100 > 2^-333: what is missing is paid for.
+
 How
     Rejection. The half-line is cut into 1024 blocks of w whole numbers, w being a 32nd of a
     standard deviation, rounded up. A block k is chosen with probability n_k / 2^40, the n_k being whole
@@ -34,6 +53,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.errors import ReleaseError
 from apportion.native import kernels
 
 Words = NDArray[np.uint64]
@@ -115,7 +135,8 @@ class Scales:
         different, of_column, columns = np.unique(
             variances, return_inverse=True, return_counts=True
         )
-        assert 1 <= different[0] <= different[-1] < 2.0**104
+        if not 1 <= different[0] <= different[-1] < 2.0**104:
+            raise ReleaseError("noise must have a variance from 1 to 2^104 units of the grid")
         widths = [_width(v) for v in different.tolist()]
         shift = [max(0, width.bit_length() - 26) for width in widths]
         block = [-(-width >> by) for width, by in zip(widths, shift, strict=True)]
@@ -249,21 +270,6 @@ def _candidates(
         (size != 0) | (minus == 0)
     )
     return size, k, minus, digits, fair
-
-
-def add_to_sums(
-    sums: NDArray[np.float64], grid: float, noise: NDArray[np.int64], noisy: NDArray[np.float64]
-) -> bool:
-    """Noisy = sums + noise * grid, or False if a sum is not a multiple of the grid, or too large.
-
-    They are added as whole numbers: what is rounded, if it has more than 53 bits, is the noisy sum.
-    """
-    if kernels is not None:
-        return bool(kernels.add_to_sums(sums, grid, noise, noisy))
-    units = sums / grid  # exact: the grid is a power of two
-    good = (np.abs(units) <= 2.0**53) & (np.rint(units) == units)
-    np.multiply(np.where(good, units, 0.0).astype(np.int64) + noise, grid, out=noisy)
-    return bool(good.all())
 
 
 def _settle(

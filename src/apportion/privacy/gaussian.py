@@ -27,6 +27,8 @@ from scipy.special import erfcx, log_ndtr
 
 from apportion.checks import number
 
+# A training may cost at most this, and so may each release: see ``discrete`` for why.
+LARGEST_MU = 8.0
 # Relative distance by which results are moved to the safe side. The first is larger, so that a
 # budget planned with mu_from_epsilon is never above its epsilon when epsilon_from_mu reads it back.
 _MU_MARGIN = 1e-11

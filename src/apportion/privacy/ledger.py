@@ -6,33 +6,48 @@ Guarantee
     (adaptive composition of Gaussian mechanisms). A record of T steps counts T times. Records of
     thresholded selections have a delta besides: the total of these is taken off the delta at which
     epsilon is computed (see ``Curator.select``). If each step sees a Poisson sample of the users, the
-    same mu still holds, and epsilon is computed by dp-accounting's privacy loss distributions instead,
-    which know what sampling adds. ``append`` is called by a release before any value leaves, and
-    refuses whatever would pass the target. A ledger that is paid from a ``Budget`` commits the records
-    there first.
+    same mu still holds, and epsilon is the smaller of that and what ``sampled`` computes, which knows what
+    sampling adds. ``append`` is called by a release before any value leaves, and refuses whatever would
+    pass the target, and noise below 1/8 of the sensitivity (0.3 of it per step with sampled users),
+    where other proofs end. A ledger that is paid from a ``Budget`` commits the records there first.
 """
 
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cached_property
+from threading import RLock
 from typing import Any, Self
 
 from apportion.checks import number, whole
-from apportion.errors import BudgetExceededError, DataError, ParameterError
+from apportion.errors import (
+    BudgetExceededError,
+    DataError,
+    ParameterError,
+    ReleaseError,
+)
 from apportion.privacy.gaussian import (
+    LARGEST_MU,
     check_delta,
     check_epsilon,
     epsilon_from_mu,
     mu_from_epsilon,
 )
 from apportion.privacy.json_text import parse_json
+from apportion.privacy.sampled import SampledSteps, find_dp_accounting, sampled_epsilon
 
 # Which data sets the guarantee cannot tell apart.
 ADD_OR_REMOVE = "add or remove one user"
 # Noise over sensitivity of a step with sampled users is at least this.
 _LEAST_SAMPLED_NOISE = 0.3
+# The cost of sampled steps is computed up to about this mu, far beyond any target: the time and memory
+# that it takes grow with it, and a ledger may come from anywhere.
+_MOST_SAMPLED_MU = 10.0
+# A training has one record of sampled steps, or a few; each is accounted for by itself.
+_MOST_SAMPLED_RECORDS = 20
+# Rounding allowed to the least noise.
+_CLOSE = 1e-9
 # Rounding allowed when shares of a budget are added up again; mu_from_epsilon leaves ten times that.
 _ROUNDING = 1e-12
 
@@ -41,6 +56,7 @@ _ROUNDING = 1e-12
 class PrivacyTarget:
     """The (epsilon, delta) that a training must not pass. ``epsilon=math.inf``: no privacy asked.
 
+    A finite epsilon costs at most mu = 8 (``gaussian.LARGEST_MU``): about 65 at a delta of 1e-5.
     ``selection_delta`` is the part of delta that thresholded selections may use up.
     """
 
@@ -53,6 +69,12 @@ class PrivacyTarget:
         object.__setattr__(self, "delta", check_delta(self.delta))
         reserved = number("selection_delta", self.selection_delta, at_least=0, below=self.delta)
         object.__setattr__(self, "selection_delta", reserved)
+        if math.isfinite(self.epsilon) and self.mu > LARGEST_MU:
+            largest = epsilon_from_mu(LARGEST_MU, self.delta - self.selection_delta)
+            raise ParameterError(
+                f"epsilon must be at most {math.floor(largest)} at this delta, got {self.epsilon:g}: beyond "
+                f"mu = {LARGEST_MU:g} the guarantee is not proved; math.inf asks for no privacy"
+            )
 
     @cached_property
     def mu(self) -> float:
@@ -145,23 +167,44 @@ class Ledger:
         self.target = target
         self._commit = commit
         self._records: list[Record] = []
+        self._one_at_a_time = RLock()
+        self._closed = False
 
     def append(self, *records: Record, paid: bool = False) -> None:
         """Write the records of one release, all or none; refuse to pass the target.
 
         They are committed to the budget first, if there is one and it has not ``paid`` for them already.
         """
-        names = [record.name for record in (*self._records, *records)]
-        if len(set(names)) < len(names):
-            raise ParameterError(f"a release named {records[0].name!r} is in the ledger already")
-        if not self._within_target((*self._records, *records)):
+        with self._one_at_a_time:  # of two threads with one name, one is refused
+            if self._closed:
+                raise ReleaseError(
+                    "a copy of a ledger shows what was spent, and takes no more releases"
+                )
+            names = [record.name for record in (*self._records, *records)]
+            if len(set(names)) < len(names):
+                raise ParameterError(
+                    f"a release named {records[0].name!r} is in the ledger already"
+                )
+            for record in records:
+                self._check_noise(record)
+            if not self._within_target((*self._records, *records)):
+                raise BudgetExceededError(
+                    f"refused {', '.join(repr(r.name) for r in records)}: the total would pass the "
+                    f"target of epsilon {self.target.epsilon:g} at delta {self.target.delta:g}"
+                )
+            if self._commit is not None and not paid:
+                self._commit(records)
+            self._records.extend(records)
+
+    def _check_noise(self, record: Record) -> None:
+        """Refuse less noise than proofs (``discrete``) and the accounting of samples are good for."""
+        if math.isinf(self.target.epsilon) and record.noise_scale == 0:
+            return
+        least = _LEAST_SAMPLED_NOISE if record.sampling_rate < 1 else 1 / LARGEST_MU
+        if record.noise_scale < least * record.sensitivity * (1 - _CLOSE):
             raise BudgetExceededError(
-                f"refused {', '.join(repr(r.name) for r in records)}: the total would pass the target "
-                f"of epsilon {self.target.epsilon:g} at delta {self.target.delta:g}"
+                f"refused {record.name!r}: its noise is less than {least:g} times the sensitivity"
             )
-        if self._commit is not None and not paid:
-            self._commit(records)
-        self._records.extend(records)
 
     def _within_target(self, records: Sequence[Record]) -> bool:
         if _total_delta(records) > self.target.selection_delta:
@@ -218,10 +261,17 @@ class Ledger:
         return total_epsilon(self._records, delta)
 
     def copy(self) -> Self:
-        """Another ledger with the same target and, so far, the same records; no budget pays for it."""
+        """What has been spent so far, under the same target; it takes no more releases.
+
+        So do those of the ``copy`` module and of ``pickle``: two that take releases would spend twice.
+        """
         other = type(self)(self.target)
         other._records = list(self._records)
+        other._closed = True
         return other
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _closed_ledger, (self.target, tuple(self._records))
 
     def __iter__(self) -> Iterator[Record]:
         return iter(tuple(self._records))
@@ -259,13 +309,25 @@ class Ledger:
         try:
             target = {name: float(value) for name, value in values["target"].items()}
             ledger = cls(PrivacyTarget(**target))
-            for entry in values["records"]:
-                ledger.append(Record.from_dict(entry))
+            records = [Record.from_dict(entry) for entry in values["records"]]
+            if sum(record.sampling_rate < 1 for record in records) > _MOST_SAMPLED_RECORDS:
+                raise DataError(
+                    f"not a ledger of one training: more than {_MOST_SAMPLED_RECORDS} releases to "
+                    "sampled users"
+                )
+            if records:
+                ledger.append(*records)
         except DataError:
             raise
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise DataError(f"not a ledger: {error}") from error
         return ledger
+
+
+def _closed_ledger(target: PrivacyTarget, records: tuple[Record, ...]) -> Ledger:
+    ledger = Ledger(target)
+    ledger._records = list(records)
+    return ledger.copy()
 
 
 def _plain(values: PrivacyTarget | Record) -> dict[str, Any]:
@@ -275,12 +337,7 @@ def _plain(values: PrivacyTarget | Record) -> dict[str, Any]:
 
 def dp_event(records: Sequence[Record]) -> Any:
     """Releases as a dp-accounting event."""
-    try:
-        import dp_accounting
-    except ImportError as error:
-        raise ParameterError(
-            "this needs dp-accounting; run: pip install 'apportion[accounting]'"
-        ) from error
+    dp_accounting = find_dp_accounting()
     events = []
     for record in records:
         if not math.isfinite(record.mu):
@@ -299,14 +356,30 @@ def dp_event(records: Sequence[Record]) -> Any:
 
 
 def _sampled_epsilon(records: Sequence[Record], delta: float) -> float:
-    """At this delta for the noise alone: whatever thresholds may let through is not counted."""
-    event = dp_event([replace(record, delta=0.0) for record in records])
-    from dp_accounting.pld import PLDAccountant
+    """At this delta for the noise alone: whatever thresholds may let through is not counted.
 
-    try:
-        return float(PLDAccountant().compose(event).get_epsilon(delta))
-    except (ValueError, OverflowError):  # numbers that it cannot compute with
+    Infinite where it would take too long to compute, or cannot be.
+    """
+    if math.sqrt(math.fsum(_sampled_mu(record) ** 2 for record in records)) > _MOST_SAMPLED_MU:
         return math.inf
+    plain = _total_mu(record for record in records if record.sampling_rate == 1)
+    steps = [
+        SampledSteps(record.noise_scale / record.sensitivity, record.sampling_rate, record.steps)
+        for record in records
+        if record.sampling_rate < 1
+    ]
+    return sampled_epsilon(plain, steps, delta)
+
+
+def _sampled_mu(record: Record) -> float:
+    """What many sampled steps cost about, by the central limit theorem: a figure, not a bound."""
+    if record.sampling_rate == 1 or not math.isfinite(record.mu):
+        return record.mu
+    step = record.sensitivity / record.noise_scale
+    if step > 1 / _LEAST_SAMPLED_NOISE:  # the theorem says nothing, and the square may overflow
+        return record.mu
+    chi = math.sqrt(record.steps * math.expm1(step**2))
+    return min(record.mu, record.sampling_rate * chi)
 
 
 def total_epsilon(records: Sequence[Record], delta: float) -> float:

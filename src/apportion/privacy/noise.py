@@ -10,15 +10,19 @@ Guarantee
 How
     BLAKE2b, keyed, maps (stream, step, tile of tasks) to an AES-128 key and a starting counter; AES in
     counter mode yields words, ``discrete`` makes whole numbers of these. Both primitives are
-    cryptographic: without the key the noise cannot be predicted.
+    cryptographic: without the key the noise cannot be predicted. So the words are not independent and
+    uniform as such, but nobody can tell who cannot break AES-128, as a pseudo-random function: the guarantee
+    is a computational one.
 
 Assumes
-    The operating system's generator is sound.
+    The operating system's generator is sound, and AES-128 is a pseudo-random function.
 """
 
 import hashlib
+import os
 import secrets
 import sys
+from threading import Lock
 from typing import NoReturn, Self
 
 import numpy as np
@@ -42,7 +46,8 @@ class NoiseSource:
     def __init__(self) -> None:
         """Draw a fresh 256-bit key from the operating system."""
         self._key = secrets.token_bytes(32)
-        self._in_use = False
+        self._unclaimed = Lock()
+        self._process = os.getpid()
         self.secret = True
 
     @classmethod
@@ -64,9 +69,12 @@ class NoiseSource:
 
     def claim(self) -> None:
         """Tie the source to one training: a second one would draw the same noise again."""
-        if self._in_use:
+        if not self._unclaimed.acquire(blocking=False):
             raise ReleaseError("this noise source has been used: two trainings need two keys")
-        self._in_use = True
+
+    def digest(self, purpose: str) -> str:
+        """By which this key is known again, and nothing else is known of it."""
+        return self._derive(b"digest", purpose.encode()).hex()
 
     def discrete_gaussian(
         self, stream: str, step: int, first_task: int, tasks: int, scales: Scales
@@ -115,6 +123,8 @@ class NoiseSource:
         return fill
 
     def _derive(self, purpose: bytes, message: bytes) -> bytes:
+        if os.getpid() != self._process:
+            raise ReleaseError("a forked process would draw the same noise again: it trains anew")
         return hashlib.blake2b(message, key=self._key, person=purpose, digest_size=32).digest()
 
     def __repr__(self) -> str:

@@ -13,6 +13,9 @@ class Payer(Protocol):
     def token(self) -> str:
         """The name of this training in the budget."""
 
+    def tie(self, key: str) -> None:
+        """Tie the training to a noise key, by its digest; refuse by an error another one than before."""
+
     def sampled_mu(self, steps: int, sampling_rate: float) -> float:
         """The mu (as if all users took part) that is set aside for a release to sampled users."""
 

@@ -31,6 +31,11 @@ Floating-point numbers
     what n numbers lack is less than n 2^-248: nothing that any epsilon here could show. Rounding y
     needs no data, so the cost is that of normal noise.
 
+Use
+    A release, its curator and the ledger are never copied, nor used after a fork: two of one kind would
+    show the same noise on different sums. Sums are copied before they are checked. Any thread may feed
+    tasks, but for sampled users, whose step belongs to the thread that opened the release.
+
 Assumes public
     The number of tasks, the width of each part, the bounds and the shares.
 
@@ -42,8 +47,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from threading import Lock
-from typing import Any, Self
+from threading import Lock, get_ident
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,6 +87,9 @@ class Part:
     width: int = 1
     symmetric: bool = False
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "width", whole("width of a part", self.width, at_least=0))
+
     @property
     def columns(self) -> int:
         """Numbers per task as they are released."""
@@ -119,7 +127,16 @@ def _scales(variance: float, width: int, symmetric: bool) -> Scales:
     return Scales.of((variances + 9.0) * (1 + 2.0**-50))
 
 
-class Curator:
+class _Single:
+    """What exists once: a copy would share half of its state, and show the same noise twice."""
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"a {type(self).__name__} is never copied or saved: its noise would be seen twice"
+        )
+
+
+class Curator(_Single):
     """Holds the ledger and the noise key of one training; opens releases.
 
     With a ``reservation`` every release is committed to a ``Budget`` before its values are returned.
@@ -147,6 +164,8 @@ class Curator:
             raise ParameterError("noise of a fixed seed is NOT PRIVATE: no budget pays for it")
         self._witness = witness
         self.noise.claim()
+        if reservation is not None:
+            reservation.tie(self.noise.digest(reservation.token))
         self._reservation = reservation
         self.ledger = Ledger(target, None if reservation is None else reservation.commit)
 
@@ -197,12 +216,22 @@ class Curator:
         ``shares`` are the parts' portions of mu^2 (default: equal). With ``steps`` the parts are
         released that many times (see ``OpenRelease.next_step``) for the same cost in all. With a
         ``sampling_rate`` below one the caller must sum, in each step, over the users that
-        ``OpenRelease.sample`` draws for it; ``mu`` is then the cost as if all users took part.
+        ``OpenRelease.sample`` draws for it; ``mu`` is then the cost as if all users took part. Such a
+        release has one part: several on one sample are one event, not as many independent ones.
         """
+        parts = tuple(parts)
         portions = [1 / len(parts)] * len(parts) if shares is None else list(shares)
-        if len(portions) != len(parts) or not all(portion > 0 for portion in portions):
+        if len(portions) != len(parts) or not all(0 < portion < 1e100 for portion in portions):
             raise ParameterError(f"shares must be {len(parts)} positive numbers, got {shares!r}")
+        portions = [number("a share", portion, above=0) for portion in portions]
         mu = number("mu of a release", mu, above=0)
+        tasks, steps = whole("tasks", tasks, at_least=0), whole("steps", steps, at_least=1)
+        sampling_rate = number("sampling_rate", sampling_rate, above=0, at_most=1)
+        if sampling_rate < 1 and len(parts) > 1:
+            raise ParameterError(
+                f"a release to sampled users has one part, got {len(parts)}: side by side in one part, "
+                "scaled to one bound, they are accounted as the one event that they are"
+            )
         total = math.fsum(portions)
         records = [
             part.record(
@@ -247,11 +276,17 @@ class Curator:
         """
         cap = whole("cap", cap, at_least=1, at_most=2**50)
         mu = number("mu of a release", mu, above=0)
+        bound = UserBound(math.sqrt(cap), f"a user adds at most 1 to each of at most {cap} counts")
+        if bound.grid(mu) > 1:
+            raise ParameterError(
+                f"a cap of {cap} is too large for a cost of mu = {mu:.3g}: one user would count for less "
+                "than a unit of the noise's grid; lower the cap, or raise epsilon or the share"
+            )
+        ids, counts = np.array(ids), np.array(counts)
         if counts.shape != (len(ids),) or counts.dtype != np.int64:
             raise ReleaseError("a selection takes one whole count (int64) for every id")
         if len(set(ids.tolist())) < len(ids):
             raise ReleaseError("a selection takes every id once")
-        bound = UserBound(math.sqrt(cap), f"a user adds at most 1 to each of at most {cap} counts")
         part = Part(name, "users per item, those above a threshold", bound)
         if math.isinf(mu):
             delta, threshold = 0.0, 0.0
@@ -339,7 +374,7 @@ class Declared:
         )
 
 
-class OpenRelease:
+class OpenRelease(_Single):
     """A recorded release that is waiting for its sums, in blocks of tasks, each task once.
 
     Attributes
@@ -362,7 +397,9 @@ class OpenRelease:
         self._scales = [part.scales(record) for part, record in zip(parts, records, strict=True)]
         self._fed = np.zeros(tasks, dtype=bool)
         self._one_at_a_time = Lock()
+        self._thread = get_ident()
         self._step = 0
+        self._sampled = False  # whether the sample of this step has been drawn
         self.run: Run = map
         self.records = tuple(records)
 
@@ -373,12 +410,15 @@ class OpenRelease:
 
     def next_step(self) -> None:
         """Go on to the next of the recorded steps; the noise is fresh and all tasks may come again."""
-        if not self.complete:
-            raise ReleaseError("a step ends when every task has been fed")
-        if self._step + 1 >= self.records[0].steps:
-            raise ReleaseError(f"only {self.records[0].steps} steps were recorded and paid for")
-        self._step += 1
-        self._fed[:] = False
+        self._check_thread()
+        with self._one_at_a_time:
+            if not self.complete:
+                raise ReleaseError("a step ends when every task has been fed")
+            if self._step + 1 >= self.records[0].steps:
+                raise ReleaseError(f"only {self.records[0].steps} steps were recorded and paid for")
+            self._step += 1
+            self._fed[:] = False
+            self._sampled = False
 
     def feed(self, first_task: int, *sums: NDArray[Any]) -> tuple[Array, ...]:
         """Noisy values of the tasks from ``first_task`` on, given the raw sums of every part.
@@ -387,39 +427,55 @@ class OpenRelease:
         they are plain numbers. Blocks may come in any order and any size, and from any thread; a task that
         comes a second time is refused.
         """
+        self._check_thread()
         tasks = len(sums[0]) if sums else 0
+        first_task = int(first_task)
         stop = first_task + tasks
         expected = [(tasks, part.columns) for part in self._parts]
-        if [block.shape for block in sums] != expected:
+        if [np.shape(block) for block in sums] != expected:
             raise ReleaseError(
-                f"a block must have the shapes {expected}, got {[b.shape for b in sums]}"
+                f"a block must have the shapes {expected}, got {[np.shape(b) for b in sums]}"
             )
+        for scales, block in zip(self._scales, sums, strict=True):
+            if scales is not None and getattr(block, "dtype", None) != np.int64:
+                raise ReleaseError("sums are whole numbers of grid units (int64): round every part")
+            if scales is None and not _all_finite(np.asarray(block, dtype=np.float64)):
+                raise ReleaseError("the sums hold NaN or infinity: clip and check the data first")
+        # Copies of our own: nobody changes them between the witness and the noise.
+        own = [
+            np.array(block, dtype=np.float64 if scales is None else np.int64)
+            for scales, block in zip(self._scales, sums, strict=True)
+        ]
         if not 0 <= first_task <= stop <= len(self._fed):
             raise ReleaseError(f"tasks {first_task} to {stop} are not among {len(self._fed)} tasks")
-        for scales, block in zip(self._scales, sums, strict=True):
-            if scales is None and not _all_finite(block):
-                raise ReleaseError("the sums hold NaN or infinity: clip and check the data first")
-            if scales is not None and block.dtype != np.int64:
-                raise ReleaseError("sums are whole numbers of grid units (int64): round every part")
+        if self.records[0].sampling_rate < 1 and not self._sampled:
+            raise ReleaseError("draw the sample of this step first, and sum over its users alone")
         with self._one_at_a_time:
             if self._fed[first_task:stop].any():
                 raise ReleaseError("a task was fed twice: its noise would be seen twice")
             self._fed[first_task:stop] = True
+            step = self._step  # for what has been marked: other threads may go on to the next
         if self._witness is not None:
-            for record, block in zip(self.records, sums, strict=True):
-                self._witness(record, self._step, first_task, block)
+            for record, block in zip(self.records, own, strict=True):
+                self._witness(record, step, first_task, block)
         noisy = tuple(
-            _add_noise(self._noise, self.run, scales, record, self._step, first_task, block)
-            for scales, record, block in zip(self._scales, self.records, sums, strict=True)
+            _add_noise(self._noise, self.run, scales, record, step, first_task, block)
+            for scales, record, block in zip(self._scales, self.records, own, strict=True)
         )
         if self._listener is None:
             return noisy
         return self._listener.released(self.records, self._parts, noisy)
 
-    @property
     def sample_key(self) -> bytes:
         """Decides which users take part in this step (``noise.poisson_sample``); it may travel."""
+        self._check_thread()
+        self._sampled = True
         return self._noise.sample_key(self.records[0].name, self._step)
+
+    def _check_thread(self) -> None:
+        """Refuse steps of sampled users from two threads: sums over one step's sample are fed in it."""
+        if self.records[0].sampling_rate < 1 and get_ident() != self._thread:
+            raise ReleaseError("a release to sampled users belongs to the thread that opened it")
 
     @property
     def complete(self) -> bool:
@@ -442,9 +498,10 @@ def _add_noise(
     first_task: int,
     sums: NDArray[Any],
 ) -> Array:
+    """Noisy values of sums that are our own, in their memory."""
     if scales is None:
-        return np.array(sums, dtype=np.float64)
-    tasks, noisy = len(sums), np.empty(sums.shape)
+        return sums
+    tasks, noisy = len(sums), sums.view(np.float64)
 
     def add(tile: int) -> None:
         first, stop = max(tile * TILE - first_task, 0), min((tile + 1) * TILE - first_task, tasks)

@@ -3,7 +3,8 @@
 ``model.json`` says what it is, how user vectors are made, and has checksums; ``items.safetensors`` has
 the factors, intercepts and counts of items, their ids and their titles; ``privacy.json`` is the report.
 Checksums find damage, not forgery: whoever can write a folder can write another one. So what is read
-must be safe to read whatever it holds: JSON, and tensors whose sizes are those of the file. Texts are
+must be safe to read whatever it holds: JSON of a limited size, and tensors whose sizes are those of the
+file; to recommend from them takes no more time and memory than so many items and factors do. Texts are
 two tensors: their bytes, one after the other, and how many of them each has.
 """
 
@@ -26,13 +27,15 @@ from apportion.data.ids import match_ids, read_ids
 from apportion.errors import DataError, ParameterError
 from apportion.privacy.json_text import parse_json
 from apportion.recommend.fold_in import FoldIn
-from apportion.recommend.recommender import Ids, ItemModel
+from apportion.recommend.recommender import MOST_FACTORS, Ids, ItemModel
 from apportion.version import __version__
 
 KIND = "apportion item model"
 FORMAT = 3
 SETTINGS, TENSORS, REPORT = "model.json", "items.safetensors", "privacy.json"
 FILES = (SETTINGS, TENSORS, REPORT)
+# Bytes of the settings, of what describes the tensors, and of a report, besides what it may say of items.
+_MOST_SETTINGS, _MOST_HEADER, _MOST_REPORT = 2**16, 2**16, 2**20
 
 # Of every tensor that may be there: its type and its dimensions. Ids are numbers, texts or bytes.
 _TENSORS: dict[str, tuple[Any, int]] = {
@@ -49,6 +52,11 @@ _TENSORS: dict[str, tuple[Any, int]] = {
     "titles.sizes": (np.int64, 1),
 }
 _IDS = ("ids", "unsigned_ids", "text_ids", "byte_ids")
+
+
+def largest(name: str, tensors: int) -> int | None:
+    """How many bytes this file may have beside so many of tensors; None if only memory is the limit."""
+    return {SETTINGS: _MOST_SETTINGS, REPORT: _MOST_REPORT + 4 * tensors}.get(name)
 
 
 def pack(model: ItemModel, titles: Any = None) -> dict[str, bytes]:
@@ -145,6 +153,9 @@ def unpack(folder: Path, contents: Mapping[str, bytes]) -> ItemModel:
     """The model in these files; whatever is wrong is a ``DataError`` that names the file."""
     fold_in, training, digests = parse_settings(folder / SETTINGS, contents[SETTINGS])
     for name, digest in digests.items():
+        most = largest(name, len(contents[TENSORS]))
+        if most is not None and len(contents[name]) > most:
+            raise DataError(f"{folder / name} is too large: more than {most} bytes")
         if _digest(contents[name]) != digest:
             raise DataError(f"{folder / name} is damaged, or belongs to another model")
     tensors = _parse_tensors(folder / TENSORS, contents[TENSORS])
@@ -264,6 +275,8 @@ def _finite(name: str, value: object) -> float:
 
 
 def _parse_tensors(path: Path, content: bytes) -> dict[str, NDArray[Any]]:
+    if int.from_bytes(content[:8], "little") > _MOST_HEADER:
+        raise DataError(f"{path} is not a readable safetensors file (its header is too long)")
     try:
         # A copy has its own alignment, on which sums of products may depend.
         tensors = {name: np.array(t) for name, t in safetensors.numpy.load(content).items()}
@@ -285,6 +298,10 @@ def _parse_tensors(path: Path, content: bytes) -> dict[str, NDArray[Any]]:
     for name, tensor in tensors.items():
         if name.endswith(".sizes") and name.removesuffix(".sizes") not in tensors:
             raise DataError(f"{path} has a tensor {name!r} that belongs to none")
+        if name == "items" and tensor.shape[1] > MOST_FACTORS:
+            raise DataError(
+                f"{path} has {tensor.shape[1]} factors; there are at most {MOST_FACTORS}"
+            )
         if tensor.dtype != np.uint8 and len(tensor) != len(tensors["items"]):
             raise DataError(f"{path} has {len(tensors['items'])} items, but {len(tensor)} {name}")
     return tensors
@@ -323,7 +340,16 @@ def _texts(path: Path, tensors: Mapping[str, NDArray[Any]], name: str) -> Ids:
 
 
 def _parse_report(path: Path, content: bytes) -> PrivacyReport:
+    if _samples(_json(path, content)):  # known before anything is computed from it
+        raise DataError(f"{path} has releases to sampled users, of which no such model is made")
     try:
         return PrivacyReport.from_json(content.decode())
     except (DataError, UnicodeDecodeError, RecursionError, OverflowError) as error:
         raise DataError(f"{path} cannot be used: {error}") from None
+
+
+def _samples(report: Mapping[str, Any]) -> bool:
+    try:
+        return any(record["sampling_rate"] != 1 for record in report["ledger"]["records"])
+    except (KeyError, TypeError):  # no report at all, as its reader will say
+        return False

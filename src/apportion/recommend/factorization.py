@@ -27,7 +27,7 @@ from apportion.recommend.fold_in import FoldIn
 from apportion.recommend.plan import Plan
 from apportion.recommend.planner import FACTORS, INTERCEPT_SHARES, SWEEPS, Forecast, forecasts
 from apportion.recommend.preparation import Preparation
-from apportion.recommend.recommender import ItemModel, Recommender
+from apportion.recommend.recommender import MOST_FACTORS, ItemModel, Recommender
 from apportion.recommend.settings import (
     Bounds,
     Choice,
@@ -174,15 +174,21 @@ class MatrixFactorization(Estimator, Recommender):
         """
         settings = self._settings(data)
         paid, cost = _paid_before(settings, preparation, budget)
+        before = tuple(preparation.ledger) if preparation is not None and paid else ()
         known = None if preparation is None else preparation.to_json()
         engine, what = find_engine(self.engine), type(self).__name__
         with (
-            open_checkpoint(checkpoint, self, engine, _seen(data), preparation=known) as saved,
-            open_curator(settings.target, self.noise_seed, saved, budget, what, cost) as curator,
+            open_checkpoint(
+                checkpoint, self, engine, _seen(data), budget, preparation=known
+            ) as saved,
+            open_curator(
+                settings.target, self.noise_seed, saved, budget, what, cost, before
+            ) as curator,
         ):
             vars(self).pop("forecasts_", None)  # of an earlier training
             if saved is not None and saved.finished:
-                self.released_ = from_bytes(saved.folder, saved.values)
+                folder = saved.folder
+                self.released_ = saved.read(lambda content: from_bytes(folder, content))
                 return self
             session = engine.load(data.rows())
             train = self._train_privately if settings.private else self._train_exactly
@@ -209,6 +215,7 @@ class MatrixFactorization(Estimator, Recommender):
             preparation = prepare(settings, data, session, curator)
         else:
             resume_preparation(settings, preparation, data, session, curator, paid=paid)
+        self._check_size(len(preparation.item_ids))
         choice = self._choose(settings, preparation)
         plan = releases.plan(settings, choice)
         known = learn_offsets(settings, plan, preparation, session, curator)
@@ -250,7 +257,8 @@ class MatrixFactorization(Estimator, Recommender):
         """All sweeps, or those that a checkpoint lacks; the items, [items, factors]."""
         items, done = first_items(settings, session.tasks, choice.factors, self.seed), 0
         if saved is not None and saved.done:
-            items, done = array_from_bytes(saved.values), saved.done
+            shape, done = items.shape, saved.done
+            items = saved.read(lambda content: array_from_bytes(content, shape))
             saved.restore(curator.ledger)
             if on_sweep is not None:
                 on_sweep(done, choice.sweeps)
@@ -342,7 +350,8 @@ class MatrixFactorization(Estimator, Recommender):
         """All parameters, checked and resolved; with data, checked against its public facts, too."""
         for name in ("factors", "sweeps"):
             if not is_auto(getattr(self, name)):
-                whole(name, getattr(self, name), at_least=1)
+                most = MOST_FACTORS if name == "factors" else None
+                whole(name, getattr(self, name), at_least=1, at_most=most)
         whole("seed", self.seed, at_least=0)
         if data is not None and not isinstance(data, Interactions):
             raise DataError(f"fit takes Interactions, got a {type(data).__name__}")
@@ -361,9 +370,14 @@ class MatrixFactorization(Estimator, Recommender):
         )
         if data is not None:
             _check_data(settings, data)
-            if isinstance(self.factors, int):
-                check_memory(f"a model of {self.factors} factors", 8 * self.factors * data.items)
+            if data.catalogue_is_public or not settings.private:
+                self._check_size(data.items)
         return settings
+
+    def _check_size(self, items: int) -> None:
+        """Refuse a model that is too large; how many items there are must be public, or released."""
+        if isinstance(self.factors, int):
+            check_memory(f"a model of {self.factors} factors", 8 * self.factors * items)
 
     def _fixed_choice(self) -> Choice | None:
         """The parameters that may be chosen, if they are given, or need no choice."""

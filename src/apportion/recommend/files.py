@@ -12,9 +12,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from apportion.accounts.durable import sync
 from apportion.data.files import check_folder
+from apportion.data.memory import check_memory
 from apportion.errors import DataError
-from apportion.recommend.contents import FILES, SETTINGS, is_ours, pack, parse_settings, unpack
+from apportion.recommend.contents import (
+    FILES,
+    REPORT,
+    SETTINGS,
+    TENSORS,
+    is_ours,
+    largest,
+    pack,
+    parse_settings,
+    unpack,
+)
 from apportion.recommend.recommender import Recommender
 
 
@@ -36,7 +48,7 @@ def save(model: Recommender, folder: str | Path, titles: Any = None) -> None:
             with (new / name).open("wb") as file:
                 file.write(content)
                 file.flush()
-                os.fsync(file.fileno())  # some disks find out here that they are full
+                sync(file.fileno())  # some disks find out here that they are full
 
 
 def load(folder: str | Path) -> Recommender:
@@ -55,8 +67,9 @@ def load(folder: str | Path) -> Recommender:
         raise DataError(f"{folder} holds no model: {folder / SETTINGS} is missing")
     settings = _read(folder / SETTINGS)
     parse_settings(folder / SETTINGS, settings)  # first: another version may have other files
-    others = {name: _read(folder / name) for name in FILES if name != SETTINGS}
-    return Recommender(unpack(folder, {SETTINGS: settings, **others}))
+    tensors = _read(folder / TENSORS)
+    report = _read(folder / REPORT, len(tensors))
+    return Recommender(unpack(folder, {SETTINGS: settings, TENSORS: tensors, REPORT: report}))
 
 
 def check_target(folder: Path) -> bool:
@@ -109,14 +122,21 @@ def _folder_written_whole(folder: Path) -> Iterator[Path]:
             shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path, tensors: int = 0) -> bytes:
+    """The bytes of a file of a folder, beside so many of tensors."""
     if path.is_symlink():
         raise DataError(f"{path} is a symbolic link; a model folder must hold its own files")
     if not path.exists():
         raise DataError(f"{path} is missing")
     if not path.is_file():
         raise DataError(f"{path} is not a file")
+    most = largest(path.name, tensors)
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if most is not None and size > most:
+                raise DataError(f"{path} is too large: more than {most} bytes")
+            check_memory(f"what {path} holds", 4 * size)
+            return file.read(size)
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None

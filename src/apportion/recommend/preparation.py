@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from apportion.checks import number
 from apportion.data import Interactions
 from apportion.data.ids import match_ids, read_ids
+from apportion.data.memory import check_memory
 from apportion.errors import BudgetExceededError, DataError, ParameterError
 from apportion.privacy import Ledger
 from apportion.privacy.json_text import parse_json
@@ -107,6 +108,7 @@ class Preparation:
     def read(cls, path: Path) -> Self:
         """From a file; whatever is wrong with its contents is a ``DataError``."""
         try:
+            check_memory(f"what {path} holds", 16 * path.stat().st_size)
             text = path.read_text("utf-8")
         except UnicodeDecodeError:
             raise DataError(f"{path} is not a plan: it is not text") from None

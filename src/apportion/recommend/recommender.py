@@ -15,6 +15,7 @@ from apportion.data import Interactions
 from apportion.data.ids import Integers, find_ids, match_ids, read_ids
 from apportion.engine.topk import score, top
 from apportion.errors import DataError, NotFittedError, ParameterError
+from apportion.privacy.bounds import row_sums
 from apportion.recommend.fold_in import FoldIn
 
 Array = NDArray[np.float64]
@@ -23,6 +24,8 @@ Ids = NDArray[Any]
 
 # A history: ids of items, or ratings by item.
 History = Sequence[Any] | NDArray[Any] | Mapping[Any, float]
+# A user's system of equations has as many rows and columns.
+MOST_FACTORS = 2048
 # Scores of this many users and items are held at once.
 _BLOCK_BYTES = 64 * 2**20
 
@@ -103,8 +106,9 @@ class Recommender:
         """The ratings (explicit) or scores (implicit) of items for a user with this history, [items]."""
         wanted = self._places("items", items)
         rows = self._one(history, unknown)
-        scores = self._factors[wanted] @ self._fold_in(rows)[0] + rows.mean[0]
-        return self._ratings(scores + self._intercepts[wanted])
+        # As in predict_many, term by term.
+        product = row_sums(self._factors[wanted] * self._fold_in(rows)[0])
+        return self._ratings(rows.mean[0] + (product + self._intercepts[wanted]))
 
     def recommend(
         self,
@@ -153,7 +157,7 @@ class Recommender:
         for first in range(0, len(known), step):
             row = known[first : first + step]
             place = item[row]
-            product = np.einsum("ij,ij->i", vectors[user[row]], factors[place])
+            product = row_sums(factors[place] * vectors[user[row]])
             scores[row] += product + intercepts[place]
         return self._ratings(scores)
 
@@ -168,7 +172,8 @@ class Recommender:
         """The k best items of every user: a table of user, rank (from 1 on), item and score.
 
         Users come in the order of ``histories``, items best first, with their titles if the model has
-        some. ``on_users`` is told, after each block, how many users it had. To hold fewer at once, see
+        some. A user's rows are those of ``recommend``, to the last bit, whoever else is asked for.
+        ``on_users`` is told, after each block, how many users it had. To hold fewer at once, see
         ``recommend_blocks``.
         """
         k = whole("k", k, at_least=1)
@@ -333,14 +338,14 @@ class Recommender:
         self, rows: "_Rows", k: int, exclude: bool
     ) -> Iterator[tuple[Integers, Integers, Scores]]:
         k = min(k, len(self.item_ids))
-        small = self._fold_in(rows).astype(np.float32)
-        newcomer: NDArray[np.bool_] = ~np.asarray(small.any(axis=1))
+        vectors = self._fold_in(rows).astype(np.float32)
+        newcomer: NDArray[np.bool_] = ~np.asarray(vectors.any(axis=1))
         popularity = self.released.counts
         step = _rows_at_once(len(self.items))
         for first in range(0, len(rows.user), step):
             stop = min(first + step, len(rows.user))
             with np.errstate(all="ignore"):  # whatever 32 bits cannot hold is the largest or last
-                scores = score(small[first:stop], self.items)
+                scores = score(vectors[first:stop], self.items)
                 if self.released.intercepts is not None:
                     scores += self.released.intercepts
             new = newcomer[first:stop]

@@ -1,4 +1,7 @@
-"""What a recommender's training releases, declared once: plans print it, steps make it, files are checked by it."""
+"""What a recommender's training releases, declared once.
+
+Plans print it, steps make it, model folders are checked by it.
+"""
 
 import math
 

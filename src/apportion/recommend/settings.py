@@ -181,6 +181,11 @@ class Choice:
     sweeps: int
     intercept_share: float
 
+    def __post_init__(self) -> None:
+        whole("factors", self.factors, at_least=1)
+        whole("sweeps", self.sweeps, at_least=1)
+        number("intercept_share", self.intercept_share, at_least=0, below=1)
+
 
 @dataclass(frozen=True)
 class Settings:

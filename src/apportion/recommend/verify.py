@@ -16,7 +16,7 @@ from apportion.allocation import (
     UniformSampling,
 )
 from apportion.errors import ApportionError, DataError
-from apportion.plain import from_plain, to_plain
+from apportion.plain import from_plain
 from apportion.privacy import PrivacyTarget, Record
 from apportion.recommend import releases
 from apportion.recommend.catalog import MostFrequent, PrivateCatalog, PublicCatalog
@@ -32,6 +32,7 @@ from apportion.recommend.settings import (
     public_inputs,
 )
 from apportion.recommend.training import count_warnings
+from apportion.tasks.base import allocation_inputs
 
 # What the settings of a training may hold.
 _KINDS = (
@@ -149,7 +150,7 @@ def _tasks(settings: Settings, name: str, model: ItemModel, found: list[Record])
 
 
 def _compare(expected: Record, record: Record) -> Iterator[str]:
-    for name in ("shape", "steps", "sampling_rate", "delta", "grid"):
+    for name in ("what", "because", "shape", "steps", "sampling_rate", "delta", "grid"):
         mine, theirs = getattr(expected, name), getattr(record, name)
         if tuple(theirs) != tuple(mine) if name == "shape" else theirs != mine:
             yield f"{record.name} has {name} {theirs}, not {mine}"
@@ -175,12 +176,18 @@ def _total(settings: Settings, report: PrivacyReport) -> Iterator[str]:
 
 
 def _inputs(settings: Settings, choice: Choice, model: ItemModel) -> Iterator[str]:
-    expected = json.loads(json.dumps(to_plain(public_inputs(settings, choice))))
-    found = dict(model.privacy.public_inputs)
-    catalog = f"{settings.catalog!r}: {len(model.items)} items"
-    for name, value in {**expected, "catalog": catalog}.items():
+    expected = public_inputs(settings, choice)
+    expected["catalog"] = f"{settings.catalog!r}: {len(model.items)} items"
+    expected |= allocation_inputs(settings.allocation, settings.catalog.counts)
+    if settings.rating_range is not None:
+        expected["rating_range"] = settings.rating_range
+    found = model.privacy.public_inputs
+    for name, value in json.loads(json.dumps(expected)).items():
         if json.loads(json.dumps(found.get(name))) != value:
             yield f"{name} is {found.get(name)} in the report, but {value} in the settings"
+    # Of events and the range of ratings that do not count, the settings say nothing.
+    for name in sorted(set(found) - set(expected) - {"events", "rating_range"}):
+        yield f"{name} is in the report, but not in the settings"
 
 
 def _fold_in(settings: Settings, model: ItemModel) -> Iterator[str]:

@@ -98,11 +98,16 @@ class Estimator:
 
 
 def open_checkpoint(
-    folder: str | Path | None, model: Estimator, engine: Engine, private: Any, **public: Any
+    folder: str | Path | None,
+    model: Estimator,
+    engine: Engine,
+    private: Any,
+    budget: Budget | None = None,
+    **public: Any,
 ) -> AbstractContextManager[Checkpoint | None]:
     """The checkpoint in a folder, if one is asked for, of training this model on this private data here.
 
-    What is public besides the model's parameters comes by name.
+    It remembers the ``budget`` that pays. What is public besides the model's parameters comes by name.
     """
     if folder is None:
         return nullcontext()
@@ -110,11 +115,13 @@ def open_checkpoint(
     del parameters["engine"]  # it has an identity of its own
     if parameters["noise_seed"] is not None:
         raise ParameterError("checkpoint keeps a secret key, so it does not go with noise_seed")
+    _check_budget(budget)
     saved = Checkpoint(
         folder,
         public={"kind of model": type(model).__name__, **parameters, **public},
         setting={"version of apportion": __version__, **engine.identity()},
         private=private,
+        budget=None if budget is None else budget.id,
     )
     if saved.finished:
         warn(
@@ -133,26 +140,35 @@ def open_curator(
     budget: Budget | None = None,
     what: str = "training",
     cost: Sequence[Record] | None = None,
+    paid: Sequence[Record] = (),
 ) -> Iterator[Curator]:
     """With the noise of a checkpoint, of a fixed seed, or new; paid from a budget, if one is given.
 
     The budget reserves ``cost``, by default the whole target, before anything can be released, and gets
-    back what was not used; unless the training may still be gone on with. An error is told what was spent.
+    back what was not used; unless the training may still be resumed. ``paid`` is what it has paid for
+    already, as part of another training. An error is told what was spent.
     """
     reservation = None
     if budget is not None:
-        reservation = _reserve(budget, target, noise_seed, checkpoint, what, cost)
-    if checkpoint is not None and not checkpoint.finished:
-        curator = Curator(target, checkpoint.noise(), reservation, checkpoint.witness)
-    else:
-        noise = None if noise_seed is None else NoiseSource.from_seed(noise_seed)
-        curator = Curator(target, noise, reservation)
+        reservation = _reserve(budget, target, noise_seed, checkpoint, what, cost, paid)
+    try:
+        if checkpoint is not None and not checkpoint.finished:
+            curator = Curator(target, checkpoint.noise(), reservation, checkpoint.witness)
+        else:
+            noise = None if noise_seed is None else NoiseSource.from_seed(noise_seed)
+            curator = Curator(target, noise, reservation)
+    except BaseException:
+        if reservation is not None:
+            reservation.leave()  # nothing was released: it may be closed, or resumed
+        raise
     try:
         yield curator
         curator.settle()
     except BaseException as error:
         if checkpoint is None:
             curator.settle()
+        elif reservation is not None:
+            reservation.leave()
         if curator.noise.secret and math.isfinite(target.epsilon):
             # For samples of users, epsilon takes long to compute: it is at most the target's.
             sampled = any(record.sampling_rate < 1 for record in curator.ledger)
@@ -163,7 +179,7 @@ def open_curator(
             )
         if checkpoint is not None and not isinstance(error, Exception):  # interrupted
             error.add_note(
-                f"the same again, with the checkpoint {checkpoint.folder}, goes on from where it was "
+                f"the same again, with the checkpoint {checkpoint.folder}, resumes from where it was "
                 "and spends nothing twice"
             )
         raise
@@ -176,9 +192,9 @@ def _reserve(
     checkpoint: Checkpoint | None,
     what: str,
     cost: Sequence[Record] | None,
+    paid: Sequence[Record],
 ) -> Reservation | None:
-    if not isinstance(budget, Budget):
-        raise ParameterError(f"budget must be a Budget, got a {type(budget).__name__}")
+    _check_budget(budget)
     if noise_seed is not None:
         raise ParameterError(
             "a training with a noise_seed is NOT PRIVATE, so no budget pays for it: "
@@ -186,16 +202,24 @@ def _reserve(
         )
     if checkpoint is None:
         return budget.reserve(what, target, cost)
-    if checkpoint.finished:
-        if not budget.knows(checkpoint.training):
+    token = checkpoint.training
+    if not budget.knows(token):
+        if checkpoint.released:
             raise ParameterError(
-                f"the training in {checkpoint.folder} is finished, and was not paid from this budget: "
-                "leave out budget, or count it there (apportion budget reserve)"
+                f"{budget.path} does not know the training in {checkpoint.folder}, which it has paid: is it "
+                "an old copy? If there is no other, count the training by hand (apportion budget reserve)"
             )
+        return budget.reserve(what, target, cost, token)
+    if checkpoint.finished:
         # It may have been killed before it gave back the rest.
-        Reservation(budget, checkpoint.training, ()).settle()
+        budget.settle(token, [one for one in checkpoint.records if one not in paid])
         return None
-    return budget.reserve(what, target, cost, token=checkpoint.training)
+    return budget.resume(token)
+
+
+def _check_budget(budget: object) -> None:
+    if budget is not None and not isinstance(budget, Budget):
+        raise ParameterError(f"budget must be a Budget, got a {type(budget).__name__}")
 
 
 def array_to_bytes(array: NDArray[Any]) -> bytes:
@@ -205,9 +229,12 @@ def array_to_bytes(array: NDArray[Any]) -> bytes:
     return buffer.getvalue()
 
 
-def array_from_bytes(content: bytes) -> NDArray[Any]:
+def array_from_bytes(content: bytes, shape: tuple[int, ...]) -> NDArray[np.float64]:
     """The inverse of ``array_to_bytes``: also the order in memory is the same."""
-    return np.asarray(np.load(io.BytesIO(content), allow_pickle=False))
+    array = np.asarray(np.lib.format.read_array(io.BytesIO(content), allow_pickle=False))
+    if array.shape != shape or array.dtype != np.float64:
+        raise DataError(f"an array of shape {array.shape}, not {shape}")
+    return array
 
 
 def make_report(
@@ -221,9 +248,7 @@ def make_report(
 
     ``counts`` are the task counts that were used, if they are not the allocation's own.
     """
-    inputs, source = allocation.public_inputs(), allocation if counts is None else counts
-    if counts is not None:
-        inputs = {"allocation": repr(allocation), **counts.public_inputs()}
+    source = allocation if counts is None else counts
     warnings = source.warnings() + warnings
     delta = curator.target.delta
     if delta > LARGE_DELTA:
@@ -231,10 +256,17 @@ def make_report(
     return PrivacyReport(
         ledger=curator.ledger,
         secret_noise=curator.secret_noise,
-        public_inputs={**public_inputs, **inputs},
+        public_inputs={**public_inputs, **allocation_inputs(allocation, counts)},
         warnings=warnings,
         neighbouring=source.neighbouring(),
     )
+
+
+def allocation_inputs(allocation: Allocation, counts: Counts | None) -> dict[str, Any]:
+    """What an allocation takes as public; ``counts`` as in ``make_report``."""
+    if counts is None:
+        return allocation.public_inputs()
+    return {"allocation": repr(allocation), **counts.public_inputs()}
 
 
 class MultiTaskLinear(Estimator):
@@ -263,15 +295,17 @@ class MultiTaskLinear(Estimator):
         """
         self._check_parameters()
         target, what = self._target(data), type(self).__name__
+        data = data.ordered()  # so that nothing depends on the order of rows
         cost = None if budget is None else self._cost(target)
         engine = find_engine(self.engine)
         with (
-            open_checkpoint(checkpoint, self, engine, _seen(data)) as saved,
+            open_checkpoint(checkpoint, self, engine, _seen(data), budget) as saved,
             open_curator(target, self.noise_seed, saved, budget, what, cost) as curator,
         ):
             if saved is not None and saved.finished:
                 saved.restore(curator.ledger)
-                self.coef_ = array_from_bytes(saved.values)
+                shape = (data.tasks, data.dimension)
+                self.coef_ = saved.read(lambda content: array_from_bytes(content, shape))
             else:
                 session = engine.load(data.rows())
                 if math.isinf(target.epsilon):

@@ -303,7 +303,7 @@ def descend(
     for step in range(steps):
         if step:
             release.next_step()
-        sample = queries.Sample(release.sample_key, rate) if rate < 1 else None
+        sample = queries.Sample(release.sample_key(), rate) if rate < 1 else None
         [noisy] = released(session, replace(query, coef=coef, sample=sample), release)
         with np.errstate(all="ignore"):  # settings may lead beyond all numbers; then begin anew
             gradient = noisy / rate + penalty.gradient(coef)

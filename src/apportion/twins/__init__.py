@@ -1,1 +1,1 @@
-"""What the compiled kernels compute, in NumPy: slower, readable, and the definition that tests compare with."""
+"""What the compiled kernels compute, in NumPy: readable, and what tests compare them with."""

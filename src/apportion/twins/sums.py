@@ -1,7 +1,7 @@
 """Exact sums over users, task by task: the twin of native/sums.cpp.
 
-Features are 16-bit numbers x of norm at most LONGEST, in units of ``unit``. Every row's part is brought to whole
-numbers of a grid by a rule of that row alone, and these are added: any order gives the same.
+Features are 16-bit numbers x of norm at most LONGEST, in units of ``unit``. Every row's part is brought to
+whole numbers of a grid by a rule of that row alone, and these are added: any order gives the same.
 """
 
 from typing import Any

@@ -128,6 +128,8 @@ def answer(session: Session, one: Asked, mu: float = 0.5) -> tuple[Any, ...]:
     assert [first for first, _ in blocks] == list(
         np.cumsum([0] + [len(units[0]) for _, units in blocks[:-1]])
     )
-    parts = tuple(np.concatenate(part) for part in zip(*(units for _, units in blocks), strict=True))
+    parts = tuple(
+        np.concatenate(part) for part in zip(*(units for _, units in blocks), strict=True)
+    )
     assert all(part.dtype == np.int64 for part in parts)
     return parts

@@ -23,7 +23,9 @@ def worst_users(d: int, tasks: int = 60) -> dict[str, Rows]:
     def user(task: np.ndarray, label: object, features: np.ndarray) -> Rows:
         labels = np.broadcast_to(np.asarray(label, dtype=float), task.shape).copy()
         start = np.array([0, len(task)])
-        return replace(one, start=start, task=task.astype(np.int32), label=labels, features=features)
+        return replace(
+            one, start=start, task=task.astype(np.int32), label=labels, features=features
+        )
 
     alternating = np.where(every % 2, 1e300, -1e300)
     many = np.repeat(every, 7)

@@ -57,7 +57,9 @@ def test_equal_on_every_grid(engine: str, mu: float) -> None:
 
 @pytest.mark.parametrize("engine", [name for name in ENGINES if name != "reference"])
 def test_equal_where_a_task_has_more_rows_than_a_piece(engine: str) -> None:
-    users = 2**15 + 2**12 + 7  # pieces have 2^15 rows, and 32 bits hold about 2^11 rows at their bound
+    users = (
+        2**15 + 2**12 + 7
+    )  # pieces have 2^15 rows, and 32 bits hold about 2^11 rows at their bound
     rng = np.random.default_rng(0)
     rows = replace(
         make_rows(users, 2, 3, 0),

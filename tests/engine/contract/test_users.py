@@ -11,7 +11,14 @@ from apportion.data.rows import Rows
 from apportion.engine import Engine, Session, queries
 from apportion.engine.queries import UserSystems
 from apportion.privacy import UserBound
-from tests.engine.contract.cases import ENGINES, FEATURE_BOUND, LABEL_BOUND, Asked, answer, make_rows
+from tests.engine.contract.cases import (
+    ENGINES,
+    FEATURE_BOUND,
+    LABEL_BOUND,
+    Asked,
+    answer,
+    make_rows,
+)
 
 
 def solved(engine: Engine, rows: Rows, d: int, *, stretch: bool = False) -> Session:

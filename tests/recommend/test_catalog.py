@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ def data(public: bool = False, users: int = 600) -> ap.Interactions:
 class TestPrivate:
     def test_common_items_are_found_and_lone_ones_are_not(self) -> None:
         model = ap.MatrixFactorization(
-            2, 1, "implicit", epsilon=4.0, catalogue=ap.PrivateCatalogue(share=0.5, cap=6)
+            2, 1, "implicit", epsilon=4.0, catalog=ap.PrivateCatalog(share=0.5, cap=6)
         ).fit(data())
         assert set(model.item_ids) >= {"common 0", "common 1", "common 2"}
         assert not any(name.startswith("own") for name in model.item_ids)
@@ -31,9 +32,9 @@ class TestPrivate:
         assert model.privacy.private
 
     def test_delta_is_split_and_adds_up(self) -> None:
-        catalogue = ap.PrivateCatalogue(share=0.5, delta_share=0.25, cap=6)
+        catalog = ap.PrivateCatalog(share=0.5, delta_share=0.25, cap=6)
         model = ap.MatrixFactorization(
-            2, 1, "implicit", epsilon=4.0, delta=1e-6, catalogue=catalogue
+            2, 1, "implicit", epsilon=4.0, delta=1e-6, catalog=catalog
         ).fit(data())
         ledger = model.privacy.ledger
         [record] = [record for record in ledger if record.delta > 0]
@@ -44,11 +45,39 @@ class TestPrivate:
 
     def test_counts_serve_the_allocation(self) -> None:
         model = ap.MatrixFactorization(
-            2, 1, "implicit", epsilon=4.0, catalogue=ap.PrivateCatalogue(share=0.5, cap=6)
+            2, 1, "implicit", epsilon=4.0, catalog=ap.PrivateCatalog(share=0.5, cap=6)
         ).fit(data())
         assert [record.name for record in model.privacy.ledger].count("counts") == 1
         counts = dict(zip(model.item_ids, model.released.counts, strict=True))
         assert counts["common 0"] == pytest.approx(600, abs=30)
+
+    def test_how_many_items_are_found_decides_no_error(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        # A user with many items of its own would decide whether a model "fits into the memory".
+        monkeypatch.setattr("apportion.data.memory._memory", lambda: 8 * 2 * 100)
+        settings: dict[str, Any] = {"factors": 2, "sweeps": 1, "feedback": "implicit"}
+        private = ap.PrivateCatalogue(share=0.5, cap=6)
+        model = ap.MatrixFactorization(**settings, epsilon=4.0, catalogue=private).fit(data())
+        assert len(model.item_ids) <= 100 < data().items
+        for public in (
+            ap.MatrixFactorization(**settings, epsilon=math.inf, catalogue=private),
+            ap.MatrixFactorization(**settings, epsilon=4.0),
+        ):
+            with pytest.raises(ap.DataError, match="does not fit into the memory"):
+                public.fit(data(public=True))
+        monkeypatch.setattr("apportion.data.memory._memory", lambda: 8)
+        with pytest.raises(ap.DataError, match="does not fit") as refused:  # by what was released
+            ap.MatrixFactorization(**settings, epsilon=4.0, catalogue=private).fit(data())
+        assert "releases: 1" in refused.value.__notes__[0]
+
+    @pytest.mark.parametrize("users", [1, 2, 600])
+    def test_a_cap_beyond_the_grid_is_refused_whatever_the_data(self, users: int) -> None:
+        catalogue = ap.PrivateCatalogue(share=1e-9, cap=2**50)
+        with pytest.raises(ap.ParameterError, match="is too large for a cost"):
+            ap.MatrixFactorization(2, 1, "implicit", epsilon=1e-3, catalogue=catalogue).fit(
+                data(users=users)
+            )
 
     def test_items_that_no_longer_count_are_not_found(self) -> None:
         # Low-rated items are no events: they must not be released by chance, however many there are.
@@ -57,16 +86,16 @@ class TestPrivate:
         item = np.concatenate([np.zeros(300, int), np.arange(1, rows + 1)])
         rating = np.concatenate([np.full(300, 5.0), np.ones(rows)])
         events = ap.Interactions(user, item, rating).positives(4)
-        catalogue = ap.PrivateCatalogue(share=0.5, delta_share=0.5, cap=1)
+        catalog = ap.PrivateCatalog(share=0.5, delta_share=0.5, cap=1)
         model = ap.MatrixFactorization(
-            1, 1, "implicit", epsilon=9.0, delta=1e-3, catalogue=catalogue
+            1, 1, "implicit", epsilon=9.0, delta=1e-3, catalog=catalog
         ).fit(events)
         assert model.item_ids.tolist() == [0]
 
     def test_the_type_of_ids_depends_on_released_ones_only(self, tmp_path: Path) -> None:
         rows = [(user, item) for user in range(300) for item in (7, 11)]
-        catalogue = ap.PrivateCatalogue(share=0.5, cap=2)
-        settings = {"epsilon": 9.0, "catalogue": catalogue, "noise_seed": 0}
+        catalog = ap.PrivateCatalog(share=0.5, cap=2)
+        settings = {"epsilon": 9.0, "catalog": catalog, "noise_seed": 0}
 
         def released(extra: list[tuple[object, object]]) -> tuple[list[object], object]:
             text = "user,item\n" + "".join(f"{user},{item}\n" for user, item in rows + extra)
@@ -85,20 +114,20 @@ class TestPrivate:
                 assert ids.dtype == np.int64
 
     def test_nothing_passes(self) -> None:
-        model = ap.MatrixFactorization(2, 1, "implicit", epsilon=0.1, catalogue="private")
+        model = ap.MatrixFactorization(2, 1, "implicit", epsilon=0.1, catalog="private")
         with pytest.raises(ap.DataError, match="no item has enough users"):
             model.fit(data(users=20))
 
     def test_without_privacy_all_items_stay(self) -> None:
         everything = data(users=30)
-        model = ap.MatrixFactorization(2, 1, "implicit", epsilon=math.inf, catalogue="private").fit(
+        model = ap.MatrixFactorization(2, 1, "implicit", epsilon=math.inf, catalog="private").fit(
             everything
         )
         assert len(model.item_ids) == everything.items
 
     def test_the_report_warns_of_items_declared_public_only(self) -> None:
         for public in (True, False):
-            model = ap.MatrixFactorization(2, 1, "implicit", epsilon=9.0, catalogue="private").fit(
+            model = ap.MatrixFactorization(2, 1, "implicit", epsilon=9.0, catalog="private").fit(
                 data(public=public)
             )
             warned = any("read from the data" in warning for warning in model.privacy.warnings)
@@ -107,14 +136,14 @@ class TestPrivate:
     @pytest.mark.parametrize("wrong", [{"share": 0}, {"delta_share": 1.0}, {"cap": 0}])
     def test_wrong_arguments(self, wrong: dict[str, float]) -> None:
         with pytest.raises(ap.ParameterError):
-            ap.PrivateCatalogue(**wrong)
+            ap.PrivateCatalog(**wrong)
 
 
 class TestMostFrequent:
     def test_keeps_the_share_asked_for(self) -> None:
         events = ap.simulate_interactions(users=800, items=50, rows=9000, rating_range=None)
         model = ap.MatrixFactorization(
-            2, 1, "implicit", epsilon=50.0, catalogue=ap.MostFrequent(0.2)
+            2, 1, "implicit", epsilon=50.0, catalog=ap.MostFrequent(0.2)
         ).fit(events)
         assert len(model.item_ids) == 10
         top = set(np.argsort(-events.graph.task_sizes())[:10])
@@ -124,10 +153,10 @@ class TestMostFrequent:
 
     def test_exact_counts_must_be_declared(self) -> None:
         events = ap.simulate_interactions(users=80, items=20, rows=600, rating_range=None)
-        catalogue = ap.MostFrequent(0.5, counts=ap.PublicCounts())
+        catalog = ap.MostFrequent(0.5, counts=ap.PublicCounts())
         for allocation in (ap.AdaptiveWeights(), ap.UniformSampling(5)):
             model = ap.MatrixFactorization(
-                2, 1, "implicit", catalogue=catalogue, allocation=allocation
+                2, 1, "implicit", catalog=catalog, allocation=allocation
             ).fit(events)
             assert any("declared public" in warning for warning in model.privacy.warnings)
             assert "exact task counts" in model.privacy.neighbouring
@@ -138,18 +167,18 @@ class TestMostFrequent:
             2,
             1,
             "implicit",
-            catalogue=ap.MostFrequent(0.5),
+            catalog=ap.MostFrequent(0.5),
             allocation=ap.AdaptiveWeights(counts=ap.PublicCounts()),
         ).fit(events)
         assert model.privacy.neighbouring == "add or remove one user"
         assert model.privacy.warnings == ()
 
-    def test_needs_a_public_catalogue(self) -> None:
+    def test_needs_a_public_catalog(self) -> None:
         with pytest.raises(ap.DataError, match="must be public"):
-            ap.MatrixFactorization(2, 1, "implicit", catalogue=ap.MostFrequent()).fit(data())
+            ap.MatrixFactorization(2, 1, "implicit", catalog=ap.MostFrequent()).fit(data())
 
     def test_histories_with_other_items(self) -> None:
         ratings = ap.simulate_interactions(users=100, items=20, rows=900)
-        model = ap.MatrixFactorization(2, 1, catalogue=ap.MostFrequent(0.25)).fit(ratings)
+        model = ap.MatrixFactorization(2, 1, catalog=ap.MostFrequent(0.25)).fit(ratings)
         assert model.predict_many(ratings, ratings).shape == (900,)
         assert set(model.recommend_many(ratings, k=3)["item"]) <= set(model.item_ids.tolist())

@@ -1,0 +1,30 @@
+"""On what machine, and with which libraries, sums are computed: what their last digits depend on."""
+
+import os
+import platform
+from importlib.metadata import version
+
+import scipy.linalg  # noqa: F401  # so that its BLAS is loaded, and listed
+from threadpoolctl import threadpool_info
+
+
+def arithmetic() -> dict[str, str]:
+    """Versions of the libraries, the kind of processor, and which of its instructions they use, by name.
+
+    The number of threads is not among them: no sum depends on it.
+
+    >>> sorted(arithmetic())
+    ['BLAS', 'C library', 'NumPy without', 'numpy', 'processor', 'scipy']
+    """
+    blas = {
+        f"{each['prefix']} {each['version']} for {each.get('architecture', 'any processor')}"
+        for each in threadpool_info()
+        if each["user_api"] == "blas"
+    }
+    return {
+        **{name: version(name) for name in ("numpy", "scipy")},
+        "processor": platform.machine(),
+        "BLAS": ", ".join(sorted(blas)),
+        "C library": " ".join(platform.libc_ver()),
+        "NumPy without": os.environ.get("NPY_DISABLE_CPU_FEATURES", ""),
+    }

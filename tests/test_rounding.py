@@ -1,0 +1,159 @@
+"""How one user's part rounds must not depend on how many users there are.
+
+Products of matrices (BLAS, LAPACK, ``einsum``) and pairwise sums (``np.sum``, ``mean``) choose the order
+of their sums by the shape, so one user more may move everybody's last bits: more than a release of bounded
+sensitivity can hide. On the way from users' rows to a release, sums are of whole numbers of grid units
+(exact in any order), of one user's own rows in their order (``bincount``), or one column after the other
+(``row_sums``).
+
+Every library call that sums is listed here with the reason why it is harmless. A new one fails this test.
+"""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import apportion
+
+ROOT = Path(apportion.__file__).parent
+# What only uses finished trainings: nothing of it comes before a release.
+OUTSIDE = {"audit", "cli", "studies"}
+MODULES = {
+    str(path.relative_to(ROOT)): path
+    for path in sorted(ROOT.rglob("*.py"))
+    if path.relative_to(ROOT).parts[0] not in OUTSIDE
+}
+
+# Methods and functions of libraries whose rounding may depend on a shape.
+SUMS = {
+    "average", "convolve", "correlate", "corrcoef", "cov", "cumsum", "dot", "einsum", "inner", "matmul",
+    "mean", "median", "nanmean", "nansum", "norm", "nanstd", "nanvar", "polyfit", "prod", "quantile",
+    "reduceat", "std", "sum", "tensordot", "trace", "trapezoid", "var", "vdot", "vecdot",
+}  # fmt: skip
+# Parts of them that hold nothing else.
+LIBRARIES = {"linalg", "blas", "lapack", "fft"}
+
+RELEASED = "released values or public settings only"
+WHOLE = "whole numbers, or whole numbers of grid units below 2^53: exact in any order"
+OWN = "each user's own rows, segment by segment: a segment's order of sums follows from its length"
+AFTER = "on the user's side or for whoever has the data, after the release; never released"
+PUBLIC = "public inputs only: the caller declares them"
+BASELINE = "only for epsilon=inf: NOT PRIVATE"
+FINITE = "asked only whether it is finite; every row that is not is then looked at by itself"
+
+# Modules as a whole ...
+HARMLESS: dict[str, str] = {
+    "allocation/optimal.py": PUBLIC,
+    "allocation/theory.py": PUBLIC,
+    "data/simulate.py": "makes data up",
+    "privacy/gaussian.py": "of privacy parameters",
+    "recommend/metrics.py": AFTER,
+    "recommend/planner.py": RELEASED,
+    "tasks/penalty.py": RELEASED,
+    "tasks/schedules.py": RELEASED,
+    "tasks/shrunk.py": RELEASED,
+    # ... and functions.
+    "allocation/weights.py::AdaptiveWeights.typical_weights": RELEASED,
+    "data/ids.py::_number_integers": WHOLE,
+    "data/interactions.py::Interactions._parts": "of the shares of a split, which are settings",
+    "data/interactions.py::Interactions.take": WHOLE,
+    "data/interactions.py::_sort": OWN,
+    "engine/base.py::TaskRows.sort": WHOLE,
+    "engine/cpu.py::_sum_of_threads": WHOLE,
+    "engine/gram.py::aligned": "of a shape",
+    "engine/sorting.py::_starts": WHOLE,
+    "engine/spectral.py::_by_eigenvectors": "of noisy systems, one by one",
+    "engine/sums.py::statistics": WHOLE,
+    "engine/users.py::solve_users": RELEASED,
+    "privacy/discrete.py::Scales.of": WHOLE,
+    "privacy/release.py::_all_finite": FINITE,
+    "recommend/contents.py::_texts": WHOLE,
+    "recommend/intercepts.py::estimate": RELEASED,
+    "recommend/item_step.py::ItemStep._bounded_rows": WHOLE,  # int16, of norm below 2^15
+    "recommend/preparation.py::release_mean": WHOLE,
+    "recommend/recommender.py::Recommender._many": WHOLE,
+    "recommend/recommender.py::Recommender.similar_blocks": RELEASED,
+    "recommend/recommender.py::UserStep.means": OWN,
+    "recommend/recommender.py::UserStep.vectors": f"items: {RELEASED}; vectors: {FINITE}",
+    "recommend/recommender.py::_Rows.of_users": WHOLE,
+    "recommend/scores.py::ExactScores.__call__": WHOLE,
+    "tasks/base.py::MultiTaskLinear._predict": AFTER,
+    "tasks/base.py::MultiTaskLinear.score": AFTER,
+    "tasks/classifier.py::MultiTaskClassifier.decision_function": AFTER,
+    "tasks/classifier.py::MultiTaskClassifier.predict_proba": AFTER,
+    "tasks/classifier.py::MultiTaskClassifier.score": AFTER,
+    "tasks/descent.py::Gradients.largest_eigenvalues": BASELINE,
+    "tasks/descent.py::_project": RELEASED,
+    "tasks/exact.py::minimise_smooth": BASELINE,
+    "tasks/shared.py::_sums": RELEASED,
+    "tasks/shared.py::positive_part": RELEASED,
+    "tasks/shared.py::release_second_moment": WHOLE,
+    "tasks/shared.py::shrink": RELEASED,
+}  # fmt: skip
+
+
+def sums_in(source: str) -> dict[str, set[str]]:
+    """By function, what it calls that sums in an order of a library's choice."""
+    found: dict[str, set[str]] = {}
+
+    def visit(node: ast.AST, inside: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            here = inside
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                here = f"{inside}.{child.name}".lstrip(".")
+            if call := library_sum(child):
+                found.setdefault(here, set()).add(call)
+            visit(child, here)
+
+    visit(ast.parse(source), "")
+    return found
+
+
+def library_sum(node: ast.AST) -> str | None:
+    if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.MatMult):
+        return "@"
+    if isinstance(node, ast.Attribute) and node.attr in LIBRARIES:
+        return node.attr
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        called = node.func
+        ufunc = called.attr in {"reduce", "accumulate"} and "functools" not in ast.unparse(called)
+        return called.attr if called.attr in SUMS or ufunc else None
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        names = [alias.name for alias in node.names]
+        module = getattr(node, "module", None) or ""
+        parts = {part for name in [*names, module] for part in name.split(".")}
+        direct = SUMS & set(names) if module.split(".")[0] in {"numpy", "scipy"} else set()
+        return next(iter(sorted((parts & LIBRARIES) | direct)), None)
+    return None
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_no_library_decides_how_a_user_rounds(module: str) -> None:
+    if module in HARMLESS:
+        return
+    for function, calls in sums_in(MODULES[module].read_text()).items():
+        assert f"{module}::{function}" in HARMLESS, (
+            f"{sorted(calls)} may round one user's part by the number of users: sum whole numbers of grid "
+            "units, or by row_sums or bincount; or name here why it is harmless"
+        )
+
+
+def test_nothing_is_listed_that_is_gone() -> None:
+    found = {module: sums_in(path.read_text()) for module, path in MODULES.items()}
+    for place in HARMLESS:
+        module, _, function = place.partition("::")
+        assert function in found[module] if function else found[module], place
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "a @ b", "a @= b", "np.dot(a, b)", "a.dot(b)", "np.einsum('ij,ij->i', a, a)", "a.sum(axis=1)",
+        "np.add.reduce(a)", "np.linalg.norm(a)", "a.mean()", "from scipy.linalg import blas",
+        "from numpy import einsum", "import numpy.linalg", "np.add.reduceat(a, b)",
+    ],
+)  # fmt: skip
+def test_such_calls_are_noticed(line: str) -> None:
+    assert sums_in(f"class A:\n    def f(self):\n        {line}")["A.f"]
+    assert not sums_in("def f(a, b):\n    return np.bincount(a, b) + max(a * b)")
