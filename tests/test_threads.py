@@ -1,11 +1,11 @@
 """Stacks of small matrices, block by block."""
 
-import numba
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from apportion.threads import in_threads
+from apportion.threads import in_threads, thread_count
+from tests.threads import this_many_threads
 
 
 @pytest.mark.parametrize("tasks", [0, 1, 2, 7])
@@ -13,12 +13,8 @@ from apportion.threads import in_threads
 def test_blocks_come_together_again(tasks: int, threads: int) -> None:
     rng = np.random.default_rng(0)
     A, b = rng.normal(size=(tasks, 3, 3)), rng.normal(size=(tasks, 3, 1))
-    before = numba.get_num_threads()
-    numba.set_num_threads(min(threads, before))
-    try:
+    with this_many_threads(threads):
         solved = in_threads(np.linalg.solve, A, b)
-    finally:
-        numba.set_num_threads(before)
     np.testing.assert_array_equal(solved, np.linalg.solve(A, b))
 
 
@@ -40,3 +36,14 @@ def test_blas_is_limited_inside_and_not_after() -> None:
 def test_errors_come_through() -> None:
     with pytest.raises(np.linalg.LinAlgError):
         in_threads(np.linalg.solve, np.zeros((4, 2, 2)), np.zeros((4, 2, 1)))
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "two", "1.5"])
+def test_how_many_threads(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("APPORTION_NUM_THREADS", raising=False)
+    usual = thread_count()
+    assert usual >= 1
+    monkeypatch.setenv("APPORTION_NUM_THREADS", text)  # which says nothing
+    assert thread_count() == usual
+    monkeypatch.setenv("APPORTION_NUM_THREADS", "7")
+    assert thread_count() == 7

@@ -8,6 +8,8 @@ from scipy import stats
 
 import apportion as ap
 from apportion.data import Graph
+from apportion.data.rows import Rows
+from apportion.engine import Session, find_engine
 from apportion.privacy import Curator, NoiseSource, PrivacyTarget
 from tests.allocation.test_weights import graph_of
 
@@ -16,11 +18,18 @@ def everyone(users: int, tasks: int) -> Graph:
     return graph_of([(user, task) for user in range(users) for task in range(tasks)], tasks)
 
 
+def session_of(graph: Graph) -> Session:
+    """A session of users who have one row for each of these pairs."""
+    start = np.concatenate([[0], np.cumsum(np.bincount(graph.user, minlength=graph.users))])
+    rows = Rows(start, graph.task, np.arange(graph.tasks), graph.user_key)
+    return find_engine("auto").load(rows)
+
+
 def estimate(
     counts: ap.PrivateCounts, graph: Graph, epsilon: float = 1.0, seed: int = 0
 ) -> tuple[np.ndarray, Curator]:
     curator = Curator(PrivacyTarget(epsilon, 1e-5), NoiseSource.from_seed(seed))
-    return counts.estimate(graph, curator), curator
+    return counts.estimate(session_of(graph), curator), curator
 
 
 def test_cost_is_the_share() -> None:
@@ -70,13 +79,13 @@ def test_over_estimates_are_above_the_truth_together() -> None:
 def test_public_counts_are_free_and_checked() -> None:
     graph = everyone(7, 3)
     curator = Curator(PrivacyTarget(1.0, 1e-5), NoiseSource())
-    np.testing.assert_array_equal(ap.PublicCounts().estimate(graph, curator), [7.0] * 3)
+    np.testing.assert_array_equal(ap.PublicCounts().estimate(session_of(graph), curator), [7.0] * 3)
     np.testing.assert_array_equal(
-        ap.PublicCounts([0, 5, 9]).estimate(graph, curator), [1.0, 5.0, 9.0]
+        ap.PublicCounts([0, 5, 9]).estimate(session_of(graph), curator), [1.0, 5.0, 9.0]
     )
     assert len(curator.ledger) == 0
     with pytest.raises(ap.ParameterError, match="one per task"):
-        ap.PublicCounts([1.0, 2.0]).estimate(graph, curator)
+        ap.PublicCounts([1.0, 2.0]).estimate(session_of(graph), curator)
     for bad in ([1.0, math.nan], [-1.0], ["a"], 3, "abc"):
         with pytest.raises(ap.ParameterError, match="public count"):
             ap.PublicCounts(bad)

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 import apportion as ap
 from apportion.data import Graph
-from apportion.privacy import Curator, NoiseSource, PrivacyTarget, UserWeights
+from apportion.privacy import UserWeights
 
 TASKS = 8
 
@@ -112,14 +112,6 @@ def test_clip_uses_the_log_of_users_by_default() -> None:
 def test_named_exponents() -> None:
     assert ap.AdaptiveWeights.for_convex().exponent == 0.25
     assert ap.AdaptiveWeights.for_strongly_convex().exponent == 0.5
-
-
-def test_without_privacy_all_weights_are_one_and_nothing_is_counted() -> None:
-    curator = Curator(PrivacyTarget(math.inf, 1e-5), NoiseSource())
-    weights, sizes = ap.AdaptiveWeights().allocate(graph_of([(0, 0), (0, 1)]), curator)
-    assert sizes is None
-    np.testing.assert_array_equal(weights.values, [1.0, 1.0])
-    assert len(curator.ledger) == 0
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Ids are kept apart: what would merge two users is refused."""
 
 import unicodedata
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from apportion.data.ids import (
     read_column,
     read_ids,
 )
-from apportion.engine import threads
+from tests.threads import this_many_threads
 
 
 @pytest.mark.parametrize(
@@ -129,9 +130,9 @@ def check_numbering(values: Any) -> None:
 
 
 @pytest.fixture
-def three_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "_ROWS", 1)
-    monkeypatch.setattr(threads, "get_num_threads", lambda: 3)
+def three_blocks() -> Iterator[None]:
+    with this_many_threads(3):
+        yield
 
 
 @pytest.mark.parametrize(

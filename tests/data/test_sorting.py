@@ -1,11 +1,10 @@
 """Counting sorts agree with NumPy's stable ones, whatever the number of threads."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from apportion.data.sorting import (
     Integers,
@@ -19,14 +18,14 @@ from apportion.data.sorting import (
 )
 from apportion.engine import TaskRows, UserRows, threads
 from apportion.threads import extremes, row_blocks, side_by_side
+from tests.threads import this_many_threads
 
 
 @pytest.fixture(params=[1, 2, 3])
-def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+def blocks(request: pytest.FixtureRequest) -> Iterator[int]:
     """So many blocks of rows, however few the rows and the threads are."""
-    monkeypatch.setattr(threads, "_ROWS", 1)
-    monkeypatch.setattr(threads, "get_num_threads", lambda: request.param)
-    return int(request.param)
+    with this_many_threads(request.param):
+        yield request.param
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64])
@@ -137,26 +136,3 @@ def test_results_come_in_the_order_of_the_arguments() -> None:
     assert side_by_side(lambda x, y: x - y, [3, 5, 7], [1, 1, 2]) == [2, 4, 5]
     with pytest.raises(ZeroDivisionError):
         side_by_side(lambda x: 1 // x, [1, 0])
-
-
-EXAMPLES = st.lists(
-    st.tuples(st.integers(0, 3), st.integers(0, 4), st.sampled_from([0.0, 0.5, 1.0])), max_size=30
-)
-
-
-@given(EXAMPLES)
-def test_examples_are_sorted_as_by_comparison(rows: list[tuple[int, int, float]]) -> None:
-    user, task = (np.array([row[k] for row in rows], dtype=np.int64) for k in (0, 1))
-    weight, place = np.array([row[2] for row in rows]), np.arange(len(rows))
-    columns = np.zeros((1, 1)), place, place.astype(float), weight, user, task, 5
-    by_task = TaskRows.sort(*columns)
-    kept = np.flatnonzero(weight)
-    order = kept[np.argsort(task[kept], kind="stable")]
-    np.testing.assert_array_equal(by_task.feature_row, order)
-    np.testing.assert_array_equal(by_task.weight, weight[order])
-    np.testing.assert_array_equal(by_task.start, np.searchsorted(task[order], np.arange(6)))
-    by_user = UserRows.sort(*columns)
-    order = np.lexsort((task, user))
-    np.testing.assert_array_equal(by_user.feature_row, order)
-    np.testing.assert_array_equal(by_user.task, task[order])
-    np.testing.assert_array_equal(by_user.user, user[order])

@@ -8,8 +8,9 @@ import pytest
 
 from apportion.native import kernels
 from apportion.privacy import UserBound
+from apportion.privacy.rounding import LONGEST
 from apportion.twins import sums as twins
-from apportion.twins.users import LONGEST, short_rows
+from apportion.twins.users import short_rows
 
 pytestmark = pytest.mark.skipif(kernels is None, reason="no compiled kernels")
 USERS = 500

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from apportion.native import kernels
-from apportion.twins.users import LONGEST, short_rows, solve_users, turned_items
+from apportion.privacy.rounding import LONGEST
+from apportion.twins.users import short_rows, solve_users, turned_items
 
 pytestmark = pytest.mark.skipif(kernels is None, reason="no compiled kernels")
 SIZES = [*range(1, 71), 127, 128, 129]

@@ -4,7 +4,7 @@ import copy
 import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,9 @@ from scipy import stats
 
 import apportion as ap
 from apportion.accounts import state
-from apportion.privacy import Curator, PrivacyTarget
+from apportion.privacy import Curator, Part, PrivacyTarget, UserBound
 from apportion.privacy.discrete import Scales, Source, Words
-from apportion.privacy.noise import TILE, NoiseSource
+from apportion.privacy.noise import TILE, NoiseSource, poisson_sample
 
 SOURCE = NoiseSource.from_key(bytes(range(32)))
 TASKS, WIDTH = 3 * TILE + 7, 2
@@ -178,13 +178,13 @@ def test_of_many_threads_one_claims_a_source() -> None:
 
 def test_a_forked_process_draws_no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     source = NoiseSource()
-    source.poisson_sample("g", 0, 3, 0.5)
+    source.sample_key("g", 0)
     monkeypatch.setattr(
         "os.getpid", lambda: -1
     )  # as in a child, which has all of its parent's memory
     for use in (
         lambda: source.discrete_gaussian("s", 0, 0, 3, SCALES),
-        lambda: source.poisson_sample("g", 0, 3, 0.5),
+        lambda: source.sample_key("g", 0),
         lambda: source.sampling_key("g"),
     ):
         with pytest.raises(ap.ReleaseError, match="forked process"):
@@ -197,10 +197,62 @@ def test_a_digest_knows_a_key_again() -> None:
     assert len({one.digest("x"), one.digest("y"), other.digest("x")}) == 3
 
 
-def test_poisson_samples_are_fresh_in_each_step_and_of_the_asked_size() -> None:
-    samples = np.array([SOURCE.poisson_sample("g", step, 20_000, 0.3) for step in range(5)])
-    # Binomial counts: deviation 65 of 6000; overlaps of independent samples: 0.09 of the users.
-    assert np.abs(samples.sum(axis=1) - 6000).max() < 5 * 65
-    overlap = samples[:-1] & samples[1:]
-    assert np.abs(overlap.mean(axis=1) - 0.09).max() < 0.01
-    np.testing.assert_array_equal(samples[2], SOURCE.poisson_sample("g", 2, 20_000, 0.3))
+class TestPoissonSample:
+    """Who takes part in a step: each user by itself."""
+
+    KEYS = np.random.default_rng(0).integers(0, 2**64, 20_000, dtype=np.uint64)
+
+    @pytest.mark.parametrize("rate", [1e-3, 0.3, 0.97])
+    def test_the_rate(self, rate: float) -> None:
+        # Numbers of users are binomial: outside these limits with probability 1e-6 in each step and side.
+        users = len(self.KEYS)
+        low, high = (stats.binom.ppf(q, users, rate) for q in (1e-6, 1 - 1e-6))
+        for step in range(20):
+            taken = poisson_sample(self.KEYS, SOURCE.sample_key("g", step), rate)
+            assert taken.shape == (users,)
+            assert low <= taken.sum() <= high
+
+    def test_neighboring_ids_are_as_good_as_any(self) -> None:
+        taken = poisson_sample(np.arange(20_000, dtype=np.uint64), bytes(16), 0.5)
+        low, high = (stats.binom.ppf(q, 19_999, 0.5) for q in (1e-6, 1 - 1e-6))
+        assert low <= (taken[1:] == taken[:-1]).sum() <= high
+
+    def test_a_user_s_lot_is_independent_of_who_else_is_there(self) -> None:
+        key = SOURCE.sample_key("g", 3)
+        everybody = poisson_sample(self.KEYS, key, 0.3)
+        order = np.random.default_rng(1).permutation(len(self.KEYS))
+        np.testing.assert_array_equal(poisson_sample(self.KEYS[order], key, 0.3), everybody[order])
+        for user in range(50):
+            alone = poisson_sample(self.KEYS[user : user + 1], key, 0.3)
+            assert alone.tolist() == [everybody[user]]
+        assert poisson_sample(self.KEYS[:0], key, 0.3).shape == (0,)
+
+    def test_steps_and_streams_are_independent(self) -> None:
+        samples = [
+            poisson_sample(self.KEYS, SOURCE.sample_key(stream, step), 0.3)
+            for stream in ("g", "h")
+            for step in range(3)
+        ]
+        # Users in two samples are binomial of rate 0.09, outside with probability 1e-6 in each pair and side.
+        low, high = (stats.binom.ppf(q, len(self.KEYS), 0.09) for q in (1e-6, 1 - 1e-6))
+        for first, second in combinations(samples, 2):
+            assert low <= (first & second).sum() <= high
+        again = poisson_sample(self.KEYS, SOURCE.sample_key("g", 2), 0.3)
+        np.testing.assert_array_equal(samples[2], again)
+
+    def test_a_larger_rate_takes_all_that_a_smaller_one_takes(self) -> None:
+        few, most, all_ = (poisson_sample(self.KEYS, bytes(16), rate) for rate in (0.1, 0.9, 1.0))
+        assert not (few & ~most).any()
+        assert all_.all()
+
+    def test_open_releases_have_a_key_for_each_step(self) -> None:
+        desk = Curator(PrivacyTarget(1.0, 1e-5), NoiseSource.from_seed(5))
+        part = Part("g", "gradients", UserBound(1.0, "x"))
+        release = desk.open("g", [part], 2, 0.1, steps=2, sampling_rate=0.5)
+        first = release.sample_key()
+        assert release.sample_key() == first
+        release.feed(0, np.zeros((2, 1), dtype=np.int64))
+        release.next_step()
+        second = release.sample_key()
+        assert second != first
+        assert {len(first), len(second)} == {16}

@@ -5,6 +5,7 @@ import copy
 import math
 import pickle
 import threading
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from scipy import stats
 import apportion as ap
 from apportion.privacy import (
     Curator,
+    Declared,
     NoiseSource,
     Part,
     PrivacyTarget,
@@ -34,9 +36,25 @@ def curator(seed: int = 0) -> Curator:
     return Curator(TARGET, NoiseSource.from_seed(seed))
 
 
+def units(sums: np.ndarray, mu: float, bound: UserBound = BOUND) -> np.ndarray:
+    """Sums as whole numbers of the grid's units."""
+    return np.rint(sums / bound.grid(mu)).astype(np.int64)
+
+
+def nothing(*shape: int) -> np.ndarray:
+    return np.zeros(shape, dtype=np.int64)
+
+
+def symmetric(desk: Curator, d: int, tasks: int, mu: float) -> np.ndarray:
+    """Noise alone, of packed symmetric matrices."""
+    part = Part("A", "matrices", BOUND, width=d, symmetric=True)
+    [noisy] = desk.open("A", [part], tasks, mu).feed(0, nothing(tasks, packed_width(d)))
+    return noisy
+
+
 def test_sums_get_the_recorded_noise() -> None:
     desk = curator()
-    noisy = desk.sums("sums", np.full((4000, 3), 10.0), BOUND, 0.2)
+    noisy = desk.release("sums", units(np.full((4000, 3), 10.0), 0.2), BOUND, 0.2)
     (record,) = desk.ledger
     assert record.noise_scale == pytest.approx(2.0 / 0.2)
     assert record.mu == pytest.approx(0.2)
@@ -47,7 +65,7 @@ def test_sums_get_the_recorded_noise() -> None:
 
 def test_symmetric_noise_is_spherical_in_the_frobenius_norm() -> None:
     desk = curator()
-    noisy = desk.symmetric("A", np.zeros((4000, 6)), BOUND, 0.2)
+    noisy = symmetric(desk, 3, 4000, 0.2)
     scale = next(iter(desk.ledger)).noise_scale
     matrices = unpack(noisy, 3)
     for direction in (
@@ -65,7 +83,7 @@ def test_symmetric_noise_is_spherical_in_the_frobenius_norm() -> None:
 def test_symmetric_parts_have_half_the_variance_off_the_diagonal(mu: float) -> None:
     d, tasks = 4, 3000
     desk = curator()
-    noisy = desk.symmetric("A", np.zeros((tasks, packed_width(d))), BOUND, mu)
+    noisy = symmetric(desk, d, tasks, mu)
     scale = next(iter(desk.ledger)).noise_scale
     rows, columns = np.triu_indices(d)
     variance = np.where(rows == columns, scale**2, scale**2 / 2)
@@ -104,42 +122,32 @@ def test_the_recorded_sensitivity_includes_rounding() -> None:
 def test_released_values_are_multiples_of_the_recorded_grid(mu: float) -> None:
     desk = curator()
     grid = BOUND.grid(mu)
-    noisy = desk.sums("sums", grid * np.arange(200.0)[:, None], BOUND, mu)
+    noisy = desk.release("sums", np.arange(200)[:, None], BOUND, mu)
     (record,) = desk.ledger
     assert record.grid == grid
     np.testing.assert_array_equal(noisy / grid, np.rint(noisy / grid))
     assert not np.array_equal(noisy / grid % 2, np.zeros_like(noisy))  # all multiples, not some
 
 
-@pytest.mark.parametrize("wrong", [0.5, 1.25, -0.5])
-def test_sums_off_the_grid_are_refused_and_not_shown(wrong: float) -> None:
+@pytest.mark.parametrize("dtype", [np.float64, np.int32, np.uint64, object])
+def test_sums_that_are_not_whole_numbers_are_refused_and_not_shown(dtype: type) -> None:
     desk = curator()
-    sums = np.zeros((100, 3))
-    sums[70, 2] = 12345 * BOUND.grid(0.2) if wrong < 0 else 0.0
-    sums[80, 1] = wrong * BOUND.grid(0.2)
-    with pytest.raises(ap.ReleaseError, match="not on the grid") as refused:
-        desk.sums("sums", sums, BOUND, 0.2)
-    assert not any(character.isdigit() for character in str(refused.value))
+    sums = np.full((100, 3), 12345).astype(dtype)
+    with pytest.raises(ap.ReleaseError, match="sums are whole numbers") as refused:
+        desk.release("sums", sums, BOUND, 0.2)
+    assert "12345" not in str(refused.value)
     assert len(desk.ledger) == 1  # it counts all the same
 
 
-@pytest.mark.parametrize("many", [2.0**53, 2.0**53 + 2, 2.0**70, 1e300])
-@pytest.mark.parametrize("sign", [1, -1])
-def test_sums_of_too_many_users_count_as_the_most(many: float, sign: int) -> None:
-    # An error would tell that they are there, and one user may make the difference.
-    grid = BOUND.grid(0.2)
-    most = curator().sums("sums", np.full((3, 1), sign * 2.0**53 * grid), BOUND, 0.2)
-    found = curator().sums("sums", np.full((3, 1), sign * many * grid), BOUND, 0.2)
-    np.testing.assert_array_equal(found, most)
-    assert np.abs(found / grid - sign * 2.0**53).max() < 2.0**40
-
-
-def test_what_was_refused_is_not_fed_again() -> None:
-    release = curator().open("sums", [Part("sums", "", BOUND)], 10, 0.2)
-    with pytest.raises(ap.ReleaseError, match="not on the grid"):
-        release.feed(0, np.full((10, 1), release.grids[0] / 2))
-    with pytest.raises(ap.ReleaseError, match="fed twice"):
-        release.feed(0, np.zeros((10, 1)))
+def test_of_a_block_that_is_refused_no_part_is_released() -> None:
+    """Every part is looked at before noise is drawn for the first one."""
+    seen: list[Any] = []
+    desk = Curator(TARGET, NoiseSource.from_seed(0), witness=lambda *what: seen.append(what))
+    release = desk.open("both", parts(), 10, 0.2)
+    with pytest.raises(ap.ReleaseError, match="sums are whole numbers"):
+        release.feed(0, nothing(10, 3), np.zeros((10, 2)))
+    assert not seen
+    assert not release.complete
 
 
 def test_noise_is_added_to_whole_numbers_before_anything_is_rounded(
@@ -149,7 +157,7 @@ def test_noise_is_added_to_whole_numbers_before_anything_is_rounded(
     far = 2**54
     record = Record("sums", "", (1, 1), 1.0, "", noise_scale=1.0, grid=1.0)
     released = []
-    for total, drawn in [(1.0, far + 2), (2.0, far + 1), (3.0, far)]:
+    for total, drawn in [(1, far + 2), (2, far + 1), (3, far)]:
         fixed = np.array([[drawn]])
         monkeypatch.setattr(NoiseSource, "discrete_gaussian", lambda *_, fixed=fixed: fixed.copy())
         scales = Part("sums", "", BOUND).scales(record)
@@ -184,7 +192,7 @@ def test_joint_release_splits_its_cost_as_asked() -> None:
 
 def test_blocks_in_any_order_give_what_one_block_gives() -> None:
     rng = np.random.default_rng(0)
-    A, b = rng.integers(-9, 9, (200, 3)) / 4, rng.integers(-9, 9, (200, 2)) / 4
+    A, b = rng.integers(-9, 9, (200, 3)), rng.integers(-9, 9, (200, 2))
     whole = curator().open("both", parts(), 200, 0.2).feed(0, A, b)
     release = curator().open("both", parts(), 200, 0.2)
     pieces = {
@@ -199,20 +207,20 @@ def test_blocks_in_any_order_give_what_one_block_gives() -> None:
 
 def test_a_task_is_released_once() -> None:
     release = curator().open("both", parts(), 10, 0.2)
-    release.feed(3, np.zeros((3, 3)), np.zeros((3, 2)))
+    release.feed(3, nothing(3, 3), nothing(3, 2))
     with pytest.raises(ap.ReleaseError, match="fed twice"):
-        release.feed(5, np.zeros((2, 3)), np.zeros((2, 2)))
+        release.feed(5, nothing(2, 3), nothing(2, 2))
     assert not release.complete
 
 
 @pytest.mark.parametrize(
     ("first", "A", "b"),
     [
-        (0, np.zeros((2, 3)), np.zeros((2, 3))),
-        (0, np.zeros((2, 3)), np.zeros((1, 2))),
-        (9, np.zeros((2, 3)), np.zeros((2, 2))),
-        (-1, np.zeros((2, 3)), np.zeros((2, 2))),
-        (0, np.full((2, 3), np.nan), np.zeros((2, 2))),
+        (0, nothing(2, 3), nothing(2, 3)),
+        (0, nothing(2, 3), nothing(1, 2)),
+        (9, nothing(2, 3), nothing(2, 2)),
+        (-1, nothing(2, 3), nothing(2, 2)),
+        (0, np.full((2, 3), np.nan), nothing(2, 2)),
     ],
 )
 def test_impossible_blocks(first: int, A: np.ndarray, b: np.ndarray) -> None:
@@ -230,7 +238,7 @@ def test_a_release_is_recorded_before_its_first_value() -> None:
 def test_a_release_over_budget_yields_nothing() -> None:
     desk = curator()
     with pytest.raises(ap.BudgetExceededError):
-        desk.sums("sums", np.zeros((2, 1)), BOUND, mu=1.01 * TARGET.mu)
+        desk.release("sums", nothing(2, 1), BOUND, mu=1.01 * TARGET.mu)
     assert len(desk.ledger) == 0
 
 
@@ -243,49 +251,78 @@ def test_bad_shares(shares: tuple[float, ...]) -> None:
 @pytest.mark.parametrize("mu", [0.0, -1.0, math.nan])
 def test_bad_mu(mu: float) -> None:
     with pytest.raises(ap.ParameterError, match="mu of a release must be a number above 0"):
-        curator().sums("sums", np.zeros((2, 1)), BOUND, mu)
+        curator().release("sums", nothing(2, 1), BOUND, mu)
 
 
 def test_without_privacy_sums_come_back_exactly() -> None:
     desk = Curator(PrivacyTarget(math.inf, 1e-5))
     sums = np.random.default_rng(0).normal(size=(5, 2))
-    np.testing.assert_array_equal(desk.sums("sums", sums, BOUND, math.inf), sums)
+    np.testing.assert_array_equal(desk.release("sums", sums, BOUND, math.inf), sums)
     assert desk.ledger.epsilon(1e-5) == math.inf
+    with pytest.raises(ap.ReleaseError, match="NaN or infinity"):
+        desk.release("more", np.array([[np.nan]]), BOUND, math.inf)
 
 
-def test_counts_are_sums_of_width_one() -> None:
-    noisy = curator().counts("counts", np.arange(5.0), BOUND, 0.2, "users")
-    assert noisy.shape == (5,)
-    assert not np.allclose(noisy, np.arange(5.0))
+class TestDeclared:
+    """A plan is what happens."""
 
+    PARTS = (
+        Part("A", "matrices", UserBound(3.0, "x"), width=2, symmetric=True),
+        Part("b", "vectors", UserBound(0.5, "y"), width=2),
+    )
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64, np.float16, np.float32, bool])
-def test_sums_of_any_type_get_the_same_noise(dtype: Any) -> None:
-    sums = np.array([[0], [1], [1]])
-    expected = curator().sums("sums", sums.astype(float), BOUND, 0.2)
-    np.testing.assert_array_equal(curator().sums("sums", sums.astype(dtype), BOUND, 0.2), expected)
+    @pytest.mark.parametrize(
+        "declared",
+        [
+            Declared("mean", (Part("mean", "sums", BOUND, width=2),), 0.1, tasks=1),
+            Declared("both", PARTS, 0.5, (1.0, 3.0)),
+            Declared("steps", PARTS[1:], 0.3, steps=7),
+            Declared("sampled", PARTS[1:], 0.3, steps=5, sampling_rate=0.2),
+        ],
+        ids=lambda declared: declared.name,
+    )
+    def test_records_are_those_that_open_writes(self, declared: Declared) -> None:
+        desk = curator()
+        release = declared.open(desk, 6)
+        assert list(desk.ledger) == declared.records(6, declared.mu(TARGET))
+        assert release.records == tuple(desk.ledger)
+        assert [record.name for record in desk.ledger] == declared.part_names()
+        if declared.sampling_rate == 1:
+            assert desk.ledger.mu == pytest.approx(TARGET.mu * math.sqrt(declared.share))
 
+    def test_at_another_cost(self) -> None:
+        desk, declared = curator(), Declared("both", self.PARTS, 0.5, (1.0, 3.0))
+        declared.open(desk, 4, mu=0.05)
+        assert list(desk.ledger) == declared.records(4, 0.05)
+        assert desk.ledger.mu == pytest.approx(0.05)
 
-@pytest.mark.parametrize("dtype", [np.complex128, np.longdouble, object, "U1"])
-def test_sums_of_what_is_no_number_of_64_bits_are_refused(dtype: Any) -> None:
-    with pytest.raises(ap.ReleaseError, match="numbers of at most 64 bits"):
-        curator().sums("sums", np.zeros((2, 1)).astype(dtype), BOUND, 0.2)
+    def test_a_selection_has_its_delta(self) -> None:
+        target = PrivacyTarget(1.0, 1e-2, 5e-3)
+        desk = Curator(target, NoiseSource.from_seed(0))
+        part = Part("users", "users per item, those above a threshold", UserBound(3.0, "x"))
+        declared = Declared("catalog", (part,), 0.1, selects=True)
+        ids, counts = np.arange(3), np.array([10**6, 0, 10**6])
+        chosen, _ = desk.select("catalog", ids, counts, 9, declared.mu(target), 5e-3)
+        [found], [planned] = desk.ledger, declared.records(len(chosen), declared.mu(target), 5e-3)
+        assert planned.delta == 5e-3
+        assert replace(found, because="") == replace(planned, because="")
+        assert not declared.records(2, math.inf, 5e-3)[0].delta
 
 
 def test_sums_that_change_while_they_are_released() -> None:
     # What is witnessed and what gets noise must be one thing; and nobody else's array is written to.
-    sums = np.zeros((3, 1))
+    sums = nothing(3, 1)
 
     def witness(record: Any, step: int, first: int, block: Any) -> None:
         seen.append(block.copy())
-        sums[:] = 7.0
+        sums[:] = 7
 
     seen: list[Any] = []
     desk = Curator(TARGET, NoiseSource.from_seed(0), witness=witness)
-    found = desk.sums("sums", sums, BOUND, 0.2)
-    np.testing.assert_array_equal(seen, [np.zeros((3, 1))])
-    np.testing.assert_array_equal(found, curator().sums("sums", np.zeros((3, 1)), BOUND, 0.2))
-    np.testing.assert_array_equal(sums, np.full((3, 1), 7.0))
+    found = desk.release("sums", sums, BOUND, 0.2)
+    np.testing.assert_array_equal(seen, [nothing(3, 1)])
+    np.testing.assert_array_equal(found, curator().release("sums", nothing(3, 1), BOUND, 0.2))
+    np.testing.assert_array_equal(sums, np.full((3, 1), 7))
 
 
 def test_noise_of_a_step_is_used_once_whatever_other_threads_do() -> None:
@@ -300,8 +337,8 @@ def test_noise_of_a_step_is_used_once_whatever_other_threads_do() -> None:
 
     desk = Curator(TARGET, NoiseSource.from_seed(0), witness=witness)
     release = desk.open("sums", [part], 3, 0.2, steps=steps)
-    first = release.feed(0, np.zeros((3, 1)))[0]
-    second = release.feed(0, np.zeros((3, 1)))[0]
+    first = release.feed(0, nothing(3, 1))[0]
+    second = release.feed(0, nothing(3, 1))[0]
     assert not np.intersect1d(first, second).size
 
 
@@ -318,7 +355,7 @@ def test_the_parts_of_a_release_are_its_own() -> None:
     parts = [Part("A", "sums", BOUND)]
     release = curator().open("sums", parts, 3, 0.2)
     parts.append(Part("b", "sums", BOUND))
-    assert len(release.feed(0, np.zeros((3, 1)))) == 1
+    assert len(release.feed(0, nothing(3, 1))) == 1
 
 
 def test_a_part_has_a_plain_width() -> None:
@@ -343,7 +380,7 @@ def test_of_two_threads_that_feed_the_same_tasks_one_is_refused() -> None:
         released: list[Any] = []
 
         def feed(release: Any = release, ready: Any = ready, released: Any = released) -> None:
-            sums = np.zeros((400, 500))
+            sums = nothing(400, 500)
             ready.wait()
             with contextlib.suppress(ap.ReleaseError):
                 released.append(release.feed(0, sums))
