@@ -19,9 +19,10 @@ from apportion.privacy import (
     UserWeights,
     release,
     rounding,
+    short_rows,
     truncated,
 )
-from apportion.recommend import training
+from apportion.recommend import releases, training
 from tests.soundness.harness import plant
 
 Patch = pytest.MonkeyPatch
@@ -37,10 +38,9 @@ def parts_not_scaled_down(patch: Patch) -> None:
 
 def features_not_bounded(patch: Patch) -> None:
     """Rows beyond the bound come out four times as long as they may be."""
-    honest = reference.short_rows
 
     def longer(rows: Any, bound: float, **given: Any) -> Any:
-        short, unit = honest(rows, bound, **given)
+        short, unit = short_rows(rows, bound, **given)
         return short, np.where(np.abs(rows).max() > bound, 4.0, 1.0) * unit
 
     patch.setattr(reference, "short_rows", longer)
@@ -90,7 +90,7 @@ def root_of_k(patch: Patch) -> None:
 
     def mean(settings: Any, session: Any, curator: Any) -> float:
         rating = session._given.label.astype(float)
-        declared = training.releases.mean(settings)
+        declared = releases.mean(settings)
         bound = UserBound(np.sqrt(2 * session.tasks), "wrong")
         mu = declared.mu(curator.target)
         raw = np.array([[((rating - 3.0) / 2.0).sum(), float(len(rating))]])

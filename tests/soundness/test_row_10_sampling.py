@@ -11,6 +11,7 @@ import apportion as ap
 from apportion.engine import reference
 from apportion.engine.queries import Gradients, Sample
 from apportion.privacy import Curator, Ledger, Part, PrivacyTarget, Record, UserBound
+from apportion.privacy.noise import poisson_sample
 from apportion.tasks.losses import squared
 from tests.soundness.harness import Tape, plant, recording
 
@@ -33,7 +34,7 @@ def test_the_accounting_is_that_of_poisson_sampling() -> None:
 def watched(monkeypatch: pytest.MonkeyPatch, data: ap.TaskData, **settings: Any) -> list[Any]:
     """Users' keys and who was taken, in every step of a training."""
     seen: list[Any] = []
-    sample = reference.poisson_sample
+    sample = poisson_sample
 
     def noting(user_key: Any, key: bytes, rate: float) -> Any:
         drawn = sample(user_key, key, rate)
