@@ -312,7 +312,6 @@ class LocalSession(Session):
                 for first, own, start in self._blocks_of_tasks():
                     given = (features, row[own], label[own], None, weight[own], start)
                     yield first, self._kernels.float_sums(*given)
-                    yield first, self._kernels.float_sums(features, row, label, None, weight, start)
             case queries.Gradients():
                 features, norms = self._float_features()
                 rows, start = self._exact_rows(), self._by_task.start
