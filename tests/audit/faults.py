@@ -19,7 +19,6 @@ from apportion.privacy import (
     UserWeights,
     release,
     rounding,
-    short_rows,
     truncated,
 )
 from apportion.recommend import releases, training

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import apportion as ap
-from apportion.engine.cpu.spectral import solve_filtered
+from apportion.engine.solves import solve_filtered
 from apportion.tasks import statistics
 from apportion.tasks.shrunk import Shrinkage
 from tests.soundness.harness import Array, caught, ridge, worst_users
