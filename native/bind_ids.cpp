@@ -64,13 +64,14 @@ nb::object number_span(nb::list pieces_, uint64_t low, int64_t span, int64_t thr
     require(fine, "pieces hold numbers outside of low to low + span - 1");
     const Result<int32_t> position(span);
     int32_t distinct = 0;  // at most as many as there are rows
-    for (int64_t place = 0; place < span; place++) {
+    in_order(span, [&](int64_t place) {
         position.data[place] = distinct;
         distinct += present.data[place];
-    }
+    });
     const Result<uint64_t> found(distinct);
-    for (int64_t place = 0; place < span; place++)
+    in_order(span, [&](int64_t place) {
         if (present.data[place]) found.data[position.data[place]] = low + uint64_t(place);
+    });
     const Result<int32_t> codes(pieces.rows);
     pieces.each(threads, [&](const auto& part) {
         for (int64_t row = 0; row < part.count; row++) {
@@ -94,15 +95,11 @@ nb::object find_hashed(nb::handle ids_, nb::handle distinct_, int64_t threads) {
     const Result<int32_t> table(slots), codes(rows);  // position + 1, or 0
     std::atomic<bool> fine = true;
     Work work((rows + AT_ONCE - 1) / AT_ONCE);
-    {
-        const uint64_t* name = distinct.data();
-        nb::gil_scoped_release release;
-        for (int64_t position = 0; position < names; position++) {
-            uint64_t slot = slot_of(name[position], slots);
-            while (table.data[slot]) slot = (slot + 1) & (slots - 1);
-            table.data[slot] = int32_t(position + 1);
-        }
-    }
+    in_order(names, [&, name = distinct.data()](int64_t position) {
+        uint64_t slot = slot_of(name[position], slots);
+        while (table.data[slot]) slot = (slot + 1) & (slots - 1);
+        table.data[slot] = int32_t(position + 1);
+    });
     run(work, threads, [&] {
         const uint64_t* name = distinct.data();
         for (int64_t piece; (piece = work.take()) >= 0;)

@@ -89,11 +89,11 @@ public:
         });
         require(fine, "key holds numbers that are not in 0 to keys - 1");
         int64_t before = 0;
-        for (int64_t k = 0; k < keys; k++) {
+        in_order(keys, [&](int64_t k) {
             start.data[k] = before;
             for (int64_t block = 0; block < blocks.count; block++)
-                before += std::exchange(next_[block * keys + k], before);
-        }
+                before += std::exchange(next_[size_t(block * keys + k)], before);
+        });
         start.data[keys] = before;
     }
 

@@ -10,7 +10,7 @@ nb::object top(nb::handle scores_, int64_t k, nb::handle start_, nb::handle skip
     const auto scores = given<float, 2>(scores_, "scores");
     const auto start = given<int64_t>(start_, "start"), skip = given<int64_t>(skip_, "skip");
     const int64_t rows = scores.shape(0), columns = scores.shape(1);
-    require(k >= 1, "k must be positive");
+    require(k >= 0, "k must not be negative");
     require_length(start.shape(0), rows + 1, "start");
     const int64_t first = start.data()[0], end = start.data()[rows];
     require(first >= 0 && end <= skip.shape(0) && std::is_sorted(start.data(), start.data() + rows + 1),
@@ -19,7 +19,7 @@ nb::object top(nb::handle scores_, int64_t k, nb::handle start_, nb::handle skip
     const Result<int64_t> places(rows, k);
     const Result<float> best(rows, k);
     const Top all{scores.data(), start.data(), skip.data(), rows, columns, k, places.data, best.data};
-    Work work(rows);
+    Work work(k ? rows : 0);
     run(work, threads, [&] { topk_kernels().top(all, work); });
     return nb::make_tuple(places.object, best.object);
 }

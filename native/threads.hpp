@@ -54,3 +54,16 @@ private:
 // fewer pieces, or where the system refuses more: so threads take pieces, and nothing depends on how many there
 // are.
 void run(Work& work, int64_t threads, const std::function<void()>& thread);
+
+// step(0), step(1), ... one after the other in this thread, without Python's lock; Ctrl-C is noticed in between.
+template <class Function>
+void in_order(int64_t count, Function step) {
+    constexpr int64_t AT_ONCE = 1 << 18;
+    Work work((count + AT_ONCE - 1) / AT_ONCE);
+    run(work, 1, [&] {
+        for (int64_t piece; (piece = work.take()) >= 0;) {
+            const int64_t stop = count - piece * AT_ONCE < AT_ONCE ? count : (piece + 1) * AT_ONCE;
+            for (int64_t i = piece * AT_ONCE; i < stop; i++) step(i);
+        }
+    });
+}

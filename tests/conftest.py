@@ -1,6 +1,11 @@
-"""What all tests share: the number of fuzz cases is told at the end."""
+"""What all tests share: no test is timed, and the number of fuzz cases is told at the end."""
 
 import pytest
+from hypothesis import settings
+
+# A slow or busy machine is no mistake.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

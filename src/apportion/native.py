@@ -5,6 +5,7 @@ module that is older than its sources, in a checkout, is refused: what runs must
 """
 
 import hashlib
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -34,7 +35,7 @@ def check_digest(built: str, sources: str | None) -> None:
 def load() -> ModuleType | None:
     """The module; None where it was not built. ImportError if it is older than its sources."""
     try:
-        from apportion import _native
+        _native = import_module("apportion._native")
     except ModuleNotFoundError:
         return None
     check_digest(_native.digest, sources_digest())

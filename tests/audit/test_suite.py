@@ -11,7 +11,7 @@ import pytest
 
 import apportion as ap
 from apportion.audit import NAMES, Effort, planned_runs, run
-from apportion.engine import reference
+from apportion.engine import session
 from tests.audit.faults import FAULTS, audited
 
 SAID = {
@@ -47,7 +47,7 @@ def test_many_canaries_of_one_training_notice_labels_that_are_not_clipped(
     (sound,) = run(["ridge-per-task"], effort=effort).one_runs
     assert 0.5 < sound.mu_lower < sound.claimed_mu
     # Every label, also one at its bound, counts four times as much as it should.
-    monkeypatch.setattr(reference, "clip_values", lambda values, bound: 4 * values)
+    monkeypatch.setattr(session, "clip_values", lambda values, bound: 4 * values)
     (found,) = run(["ridge-per-task"], effort=effort).one_runs
     assert not found.passed
 

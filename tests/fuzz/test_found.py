@@ -43,7 +43,7 @@ def empty_model() -> Recommender:
             np.zeros(0, np.int64),
             None,
             None,
-            released.user_step,
+            released.fold_in,
             released.privacy,
         )
     )
@@ -117,15 +117,26 @@ def test_settings_of_ridge_regression(settings: dict[str, Any], tmp_path: Path) 
 @pytest.mark.parametrize(
     "settings",
     [
-        {"feature_bound": 1e100, "statistics": "per-task"},
-        {"feature_bound": 1e-60, "label_bound": 1e30},
-        {"label_bound": 1e100, "solver": "descent"},
+        {"bounds__feature": 1e100, "solver__matrices": "per-item"},
+        {"bounds__label": 1e30, "bounds__feature": 1e-60},
+        {"bounds__label": 1e100, "solver": "descent"},
         {"regularization": 1e100, "solver": "descent"},
-        {"intercept_share": 1e-300},
-        {"weights_share": 1e-300},
+        {"regularization__items": 1e100},
+        {"regularization": ap.MostFrequent()},
+        {"offsets__intercept_share": 1e-300},
+        {"offsets__mean_share": np.array([1.0, 2.0])},
+        {"offsets": ap.Bounds()},
+        {"shares__weights": 1e-300},
+        {"shares": None},
+        {"bounds": (0.25, 1.0)},
+        {"solver__steps": 3},
+        {"solver": ap.GradientDescent},
+        {"solver__clip": "x"},
+        {"engine": "gpu"},
+        {"engine": ap.CpuEngine},
         {"factors": 2**62},
         {"factors": np.array([1, 2])},
-        {"catalogue": ap.MostFrequent},
+        {"catalog": ap.MostFrequent},
     ],
     ids=str,
 )
@@ -133,9 +144,9 @@ def test_settings_of_a_recommender(settings: dict[str, Any], tmp_path: Path) -> 
     """Refused before anything is paid for."""
     budget = ap.Budget.create(tmp_path / "budget.db", ap.PrivacyTarget(2.0, 1e-5))
     data = ap.simulate_interactions(users=30, items=4, rows=60)
-    model = ap.MatrixFactorization(**{"factors": 2, "sweeps": 1, **settings})
+    model = ap.MatrixFactorization(factors=2, sweeps=1)
     with pytest.raises(ap.ApportionError):
-        model.fit(data, budget=budget)
+        model.set_params(**settings).fit(data, budget=budget)
     assert budget.history() == []
 
 
@@ -219,7 +230,9 @@ def test_a_global_mean_without_a_range_is_not_paid_for(tmp_path: Path) -> None:
     data = ap.Interactions([1, 2], [0, 1], [0.0, 1.0], items=2)
     budget = ap.Budget.create(tmp_path / "budget.db", ap.PrivacyTarget(2.0, 1e-5))
     with pytest.raises(ap.DataError, match="needs ratings in a public rating_range"):
-        ap.MatrixFactorization(2, 1, centring="global", label_bound=1.0).fit(data, budget=budget)
+        ap.MatrixFactorization(
+            2, 1, offsets=ap.Offsets(center="global"), bounds=ap.Bounds(label=1.0)
+        ).fit(data, budget=budget)
     assert budget.history() == []
 
 

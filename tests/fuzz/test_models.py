@@ -56,8 +56,8 @@ def use(folder: Path) -> ap.Recommender:
     with np.errstate(all="ignore"):  # forged numbers may be as large as numbers are
         if len(model.item_ids) > 1:
             history = [model.item_ids[0]]
-            explicit = model.released.user_step.feedback == "explicit"
-            low, high = model.released.user_step.rating_range or (1.0, 2.0)
+            explicit = model.released.fold_in.feedback == "explicit"
+            low, high = model.released.fold_in.rating_range or (1.0, 2.0)
             model.recommend({history[0]: (low + high) / 2} if explicit else history, k=3)
             model.similar_items(model.item_ids[1], k=3)
     return model

@@ -1,5 +1,9 @@
 """Batched solves: equal to the twin up to rounding, with the same bits on every machine."""
 
+import os
+import signal
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -127,3 +131,21 @@ def test_wrong_calls_are_refused(place: int, wrong: Any, error: str) -> None:
         filtered(True, some)
     with pytest.raises(TypeError, match="packed must be of dtype float64"):
         filtered(True, (some[0].astype(np.float32), *some[1:]))
+
+
+@pytest.mark.parametrize("single", [True, False])
+def test_ctrl_c_ends_a_long_solve_soon(single: bool) -> None:
+    some, sent = systems(64, 256), list[float]()
+    before = filtered(single, systems(3, 5))[0]
+
+    def interrupt() -> None:
+        sent.append(time.perf_counter())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Timer(0.1, interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        while True:
+            filtered(single, some)
+    # The kernel looks every 50 ms; the rest is for a machine that is busy with other things.
+    assert time.perf_counter() - sent[0] < 0.25 + 0.5
+    np.testing.assert_array_equal(filtered(single, systems(3, 5))[0], before)

@@ -96,7 +96,8 @@ def test_finished_sweeps_are_not_repeated(tmp_path: Path, data: ap.Interactions)
     told: list[tuple[int, int]] = []
     with observed() as seen:
         went_on = model().fit(data, lambda *sweeps: told.append(sweeps), checkpoint=tmp_path / "c")
-    assert list(seen.blocks) == ["sweep 3 gramian", "sweep 3"]
+    swept = [name for name in seen.blocks if name.startswith("sweep")]
+    assert swept == ["sweep 3 gramian", "sweep 3"]
     assert told == [(2, 3), (3, 3)]
     assert round(went_on.privacy.epsilon, 6) == 5.0
     assert went_on.privacy.private

@@ -9,12 +9,23 @@ import pytest
 from scipy.sparse import csr_matrix
 
 import apportion as ap
+from apportion.data.centering import Centering
+from apportion.engine import queries
 from apportion.privacy import NoiseSource
-from apportion.recommend import MatrixFactorization, UserStep
-from apportion.recommend.factorization import _labels
+from apportion.recommend import MatrixFactorization, factorization
 from tests.threads import this_many_threads
 
 INF = math.inf
+SHARED: dict[str, Any] = {"solver": ap.SufficientStatistics(matrices="shared")}
+PER_ITEM: dict[str, Any] = {"solver": ap.SufficientStatistics(matrices="per-item")}
+DESCENT: dict[str, Any] = {"solver": ap.GradientDescent(steps=2)}
+each_solver = pytest.mark.parametrize(
+    "solver", [SHARED, PER_ITEM, DESCENT], ids=["shared", "per-item", "descent"]
+)
+
+
+def intercepts(share: float) -> dict[str, Any]:
+    return {"offsets": ap.Offsets(intercept_share=share)}
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +48,7 @@ def objective(model: MatrixFactorization, data: ap.Interactions, vectors: Any) -
     """Of explicit feedback, written out in full."""
     start, item, rating = data.by_user.start, data.by_user.other, data.by_user.rating
     items = model.items.astype(float)
-    step = model.released.user_step
+    step = model.released.fold_in
     total = 0.0
     for user in range(data.users):
         rows = slice(start[user], start[user + 1])
@@ -118,10 +129,8 @@ class TestWithoutPrivacy:
                 4,
                 sweeps,
                 epsilon=INF,
-                exponent=exponent,
-                regularization=regularization,
-                user_regularization=regularization,
-                intercept_share=intercept_share,
+                regularization=ap.Regularization(regularization, exponent=exponent),
+                offsets=ap.Offsets(intercept_share=intercept_share),
             ).fit(ratings)
             values.append(objective(model, ratings, model.fold_in_many(ratings)))
         assert values == sorted(values, reverse=True)
@@ -134,22 +143,22 @@ class TestWithoutPrivacy:
 
         With t = 1 / (1 + a), a the unobserved weight: our (1 - x)^2 + a x^2 on an event is
         (1 + a) (x - t)^2 and a constant. For x = t x~ this is t^2 a times implicit's objective with
-        confidence (1 + a) / a and regularisation lambda (1 + a) / a, in factors sqrt(t) times theirs.
+        confidence (1 + a) / a and regularization lambda (1 + a) / a, in factors sqrt(t) times theirs.
         """
         from implicit.als import AlternatingLeastSquares
         from threadpoolctl import threadpool_limits
 
         unobserved, regularization, factors, sweeps = 0.2, 3.0, 5, 4
         start = np.random.default_rng(0).normal(size=(events.items, factors)) / 2
-        monkeypatch.setattr(MatrixFactorization, "_first_items", lambda self, items, factors: start)
+        monkeypatch.setattr(factorization, "first_items", lambda *given: start)
         ours = MatrixFactorization(
             factors,
             sweeps,
             "implicit",
             epsilon=INF,
-            unobserved_weight=unobserved,
-            regularization=regularization,
-            user_regularization=regularization,
+            regularization=ap.Regularization(
+                regularization, regularization, unobserved_weight=unobserved
+            ),
         ).fit(events)
 
         shrink = math.sqrt(1 / (1 + unobserved))
@@ -181,13 +190,15 @@ class TestWithoutPrivacy:
     ) -> None:
         settings: dict[str, Any] = {"factors": 3, "sweeps": 3, "feedback": feedback}
         exact = MatrixFactorization(**settings, epsilon=INF).fit(ratings)
-        steps = MatrixFactorization(**settings, epsilon=INF, solver="descent", steps=400)
+        solver = ap.GradientDescent(steps=400)
+        steps = MatrixFactorization(**settings, epsilon=INF, solver=solver)
         np.testing.assert_allclose(steps.fit(ratings).items, exact.items, atol=2e-3)
 
     def test_its_report_says_so(self, ratings: ap.Interactions) -> None:
         model = MatrixFactorization(2, 1, epsilon=INF).fit(ratings)
         assert "NOT PRIVATE" in str(model.privacy)
         assert model.privacy.epsilon == INF
+        assert list(model.privacy.ledger) == []
 
     def test_learns_what_is_there(self, ratings: ap.Interactions) -> None:
         train, test = ratings.split((0.8, 0.2))
@@ -195,26 +206,34 @@ class TestWithoutPrivacy:
         assert test.by_user.rating is not None
         nothing: dict[str, Any] = {"epsilon": INF, "regularization": 1e9}
         by_item = MatrixFactorization(4, 1, **nothing).fit(train)
-        by_user_mean = MatrixFactorization(4, 1, **nothing, intercept_share=0.0).fit(train)
+        by_user_mean = MatrixFactorization(4, 1, **nothing, **intercepts(0.0)).fit(train)
         assert rmse(model, train, test) < 0.8 * rmse(by_user_mean, train, test)
         assert rmse(by_item, train, test) < 0.98 * rmse(by_user_mean, train, test)
 
-    @pytest.mark.parametrize("centring", ["user", "none"])
+    @pytest.mark.parametrize("engine", ["cpu", "reference"])
+    @pytest.mark.parametrize("center", ["user", "none"])
     def test_with_intercepts_it_is_a_few_lines_of_numpy(
-        self, ratings: ap.Interactions, centring: Any
+        self, ratings: ap.Interactions, center: Any, engine: str
     ) -> None:
-        settings: dict[str, Any] = {"regularization": 0.3, "user_regularization": 0.2}
-        model = MatrixFactorization(3, 2, epsilon=INF, centring=centring, **settings, seed=5)
-        bound = 1.0 if centring == "user" else 5.0  # the unit of intercepts
-        model.fit(ratings)
-        intercepts, items, predictions = by_numpy(
-            ratings, model._first_items(ratings.items, 3), 2, bound, centring == "user", **settings
+        model = MatrixFactorization(
+            3,
+            2,
+            epsilon=INF,
+            regularization=ap.Regularization(0.3, 0.2),
+            offsets=ap.Offsets(center=center),
+            engine=engine,
+            seed=5,
+        ).fit(ratings)
+        bound = 1.0 if center == "user" else 5.0  # the unit of intercepts
+        start = np.random.default_rng(5).normal(0.0, 1 / math.sqrt(3), (ratings.items, 3))
+        found, items, predictions = by_numpy(
+            ratings, start, 2, bound, center == "user", regularization=0.3, user_regularization=0.2
         )
         assert model.released.intercepts is not None
-        np.testing.assert_allclose(model.released.intercepts, intercepts, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(model.released.intercepts, found, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(model.items, items, rtol=1e-4, atol=1e-5)
-        found = model.predict_many(ratings, ratings)
-        np.testing.assert_allclose(found, np.clip(predictions, 1, 5), rtol=1e-4)
+        scores = model.predict_many(ratings, ratings)
+        np.testing.assert_allclose(scores, np.clip(predictions, 1, 5), rtol=1e-4)
 
     @pytest.mark.parametrize("epsilon", [INF, 5.0])
     def test_units_do_not_matter(self, ratings: ap.Interactions, epsilon: float) -> None:
@@ -239,7 +258,7 @@ class TestWithoutPrivacy:
 
 class TestBudget:
     @pytest.mark.parametrize("feedback", ["explicit", "implicit"])
-    @pytest.mark.parametrize("solver", ["ssp", "descent"])
+    @each_solver
     @pytest.mark.parametrize("sweeps", [1, 3])
     @pytest.mark.parametrize(
         "allocation",
@@ -250,52 +269,54 @@ class TestBudget:
         self,
         ratings: ap.Interactions,
         feedback: Any,
-        solver: Any,
+        solver: dict[str, Any],
         sweeps: int,
         allocation: ap.Allocation,
     ) -> None:
         model = MatrixFactorization(
-            2, sweeps, feedback, solver=solver, steps=2, epsilon=1.5, allocation=allocation
+            2, sweeps, feedback, **solver, epsilon=1.5, allocation=allocation
         ).fit(ratings)
         assert model.privacy.epsilon <= 1.5
         assert model.privacy.epsilon == pytest.approx(1.5, rel=1e-9)
 
     @pytest.mark.parametrize("feedback", ["explicit", "implicit"])
+    @each_solver
+    @pytest.mark.parametrize("center", ["user", "global"])
     @pytest.mark.parametrize(
-        ("solver", "statistics"), [("ssp", "shared"), ("ssp", "per-task"), ("descent", "shared")]
-    )
-    @pytest.mark.parametrize("centring", ["user", "global"])
-    @pytest.mark.parametrize(
-        "catalogue", ["public", "private", ap.MostFrequent(0.5)], ids=["public", "private", "most"]
+        "catalog", ["public", "private", ap.MostFrequent(0.5)], ids=["public", "private", "most"]
     )
     @pytest.mark.parametrize("intercept_share", [0.0, 0.3])
     def test_the_plan_is_what_happens(
         self,
         ratings: ap.Interactions,
         feedback: Any,
-        solver: Any,
-        statistics: Any,
-        centring: Any,
-        catalogue: Any,
+        solver: dict[str, Any],
+        center: Any,
+        catalog: Any,
         intercept_share: float,
     ) -> None:
         model = MatrixFactorization(
             2,
             2,
             feedback,
-            solver=solver,
-            statistics=statistics,
-            steps=2,
+            **solver,
             epsilon=40.0,
-            centring=centring,
-            catalogue=catalogue,
-            intercept_share=intercept_share,
+            catalog=catalog,
+            offsets=ap.Offsets(center=center, intercept_share=intercept_share),
+            bounds=ap.Bounds(label=1.5),  # or it would follow from the data's rating_range
         )
         plan = model.plan()
         ledger = list(model.fit(ratings).privacy.ledger)
-        assert [record.name for record in ledger] == [release.name for release in plan.releases]
-        for record, release in zip(ledger, plan.releases, strict=True):
-            assert record.mu == pytest.approx(plan.mu(release.name), rel=1e-9)
+        planned = [
+            record
+            for release in plan.releases
+            for record in release.records(ratings.items, release.mu(plan.target))
+        ]
+        assert [record.name for record in ledger] == [record.name for record in planned]
+        for record, expected in zip(ledger, planned, strict=True):
+            assert record.mu == pytest.approx(expected.mu, rel=1e-9)
+            assert record.sensitivity == expected.sensitivity
+            assert (record.what, record.because) == (expected.what, expected.because)
         assert sum(release.share for release in plan.releases) == pytest.approx(1.0)
         assert model.privacy.epsilon == pytest.approx(40.0, rel=1e-9)
         for release in plan.releases:
@@ -303,7 +324,7 @@ class TestBudget:
 
     def test_no_gramian_without_unobserved_weight(self, events: ap.Interactions) -> None:
         model = MatrixFactorization(
-            2, 1, "implicit", unobserved_weight=0.0, statistics="per-task"
+            2, 1, "implicit", regularization=ap.Regularization(unobserved_weight=0.0), **PER_ITEM
         ).fit(events)
         assert [record.name for record in model.privacy.ledger] == [
             "counts", "weights", "sweep 1.A", "sweep 1.b",
@@ -329,13 +350,13 @@ class TestBudget:
 class TestPrivateQuality:
     """Noise vanishes as epsilon grows; error rates: the margins are many times the spread over seeds."""
 
-    @pytest.mark.parametrize("statistics", ["shared", "per-task"])
-    def test_more_budget_is_better(self, ratings: ap.Interactions, statistics: Any) -> None:
+    @pytest.mark.parametrize("solver", [SHARED, PER_ITEM], ids=["shared", "per-item"])
+    def test_more_budget_is_better(self, ratings: ap.Interactions, solver: dict[str, Any]) -> None:
         train, test = ratings.split((0.8, 0.2))
 
         def error(epsilon: float) -> float:
             models = (
-                MatrixFactorization(3, 2, epsilon=epsilon, statistics=statistics, noise_seed=seed)
+                MatrixFactorization(3, 2, epsilon=epsilon, noise_seed=seed, **solver)
                 for seed in range(4)
             )
             return float(np.mean([rmse(model.fit(train), train, test) for model in models]))
@@ -343,36 +364,41 @@ class TestPrivateQuality:
         assert error(1.0) > error(5.0) + 0.02 > error(60.0) + 0.02
 
     @pytest.mark.parametrize(
-        ("solver", "statistics"), [("ssp", "shared"), ("ssp", "per-task"), ("descent", "shared")]
+        "solver",
+        [SHARED, PER_ITEM, {"solver": "descent"}],
+        ids=["shared", "per-item", "descent"],
     )
     def test_beats_what_knows_no_taste(
-        self, ratings: ap.Interactions, solver: Any, statistics: Any
+        self, ratings: ap.Interactions, solver: dict[str, Any]
     ) -> None:
         train, test = ratings.split((0.8, 0.2))
-        model = MatrixFactorization(
-            3, 3, epsilon=60.0, solver=solver, statistics=statistics, noise_seed=0
-        ).fit(train)
+        model = MatrixFactorization(3, 3, epsilon=60.0, noise_seed=0, **solver).fit(train)
         alone = MatrixFactorization(3, 1, epsilon=INF, regularization=1e9).fit(train)
         assert rmse(model, train, test) < 0.95 * rmse(alone, train, test)
 
     def test_the_penalty_is_on_the_scale_of_the_weights(
         self, ratings: ap.Interactions, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        # No noise and bounds that clip nothing: weights change who counts how much, not the strength of
-        # the regulariser, so the model stays close to the one without privacy.
+        # No noise and bounds that clip nothing: weights change who counts how much, not the
+        # strength of the regularizer, so the model stays close to the one without privacy.
         def silence(self: Any, stream: str, step: int, first: int, tasks: int, scales: Any) -> Any:
             return np.zeros((tasks, len(scales.order)), dtype=np.int64)
 
         monkeypatch.setattr(NoiseSource, "discrete_gaussian", silence)
-        settings: dict[str, Any] = {"factors": 2, "sweeps": 1, "noise_ridge": 0.0, "seed": 1}
-        settings |= {"statistics": "per-task", "clip": "row", "intercept_share": 0.0}
-        loose = {"epsilon": 60.0, "feature_bound": 3.0, "label_bound": 3.0, "noise_seed": 0}
-        private = MatrixFactorization(**settings, **loose, allocation=ap.UniformWeights())
+        solver = ap.SufficientStatistics(matrices="per-item", clip="row", noise_ridge=0.0)
+        settings: dict[str, Any] = {"factors": 2, "sweeps": 1, "solver": solver, **intercepts(0.0)}
+        private = MatrixFactorization(
+            **settings,
+            epsilon=60.0,
+            bounds=ap.Bounds(feature=3.0, label=3.0),
+            noise_seed=0,
+            allocation=ap.UniformWeights(),
+        )
         exact = MatrixFactorization(**settings, epsilon=INF)
         start = np.random.default_rng(1).normal(size=(ratings.items, 2))
-        for model in (private, exact):
-            model._first_items = lambda items, factors: start  # type: ignore[method-assign]
-            model.fit(ratings)
+        with mock.patch.object(factorization, "first_items", return_value=start):
+            private.fit(ratings)
+            exact.fit(ratings)
         size = np.linalg.norm(private.items) / np.linalg.norm(exact.items)
         assert 0.9 < size < 1.1
 
@@ -389,13 +415,14 @@ class TestPrivateQuality:
             return float(np.mean([rmse(model.fit(train), train, test) for model in models]))
 
         default = error()
-        assert default < 0.97 * error(intercept_share=0.0, clip="row")
-        assert default < 0.98 * error(intercept_share=0.0)
+        row = ap.SufficientStatistics(clip="row")
+        assert default < 0.97 * error(**intercepts(0.0), solver=row)
+        assert default < 0.98 * error(**intercepts(0.0))
 
 
 class TestIntercepts:
     def test_they_are_released_with_the_model(self, ratings: ap.Interactions) -> None:
-        model = MatrixFactorization(2, 1, epsilon=60.0, intercept_share=0.5).fit(ratings)
+        model = MatrixFactorization(2, 1, epsilon=60.0, **intercepts(0.5)).fit(ratings)
         found = model.released.intercepts
         assert found is not None
         assert found.dtype == np.float32
@@ -406,7 +433,7 @@ class TestIntercepts:
     def test_their_share_is_of_what_the_sweeps_leave(self) -> None:
         shares = {
             release.name: release.share
-            for release in MatrixFactorization(2, 2, intercept_share=0.3).plan().releases
+            for release in MatrixFactorization(2, 2, **intercepts(0.3)).plan().releases
         }
         sweeps = sum(share for name, share in shares.items() if name.startswith("sweep"))
         assert shares["intercepts"] == pytest.approx(0.3 * (shares["intercepts"] + sweeps))
@@ -416,58 +443,69 @@ class TestIntercepts:
         user, item = np.divmod(np.arange(60), 6)
         rating = np.where((user + item) % 2, 3e38, -3e38)
         data = ap.Interactions(user, item, rating, items=7)
-        with pytest.raises(ap.ParameterError, match="label_bound must be a number"):
-            MatrixFactorization(2, 1, intercept_share=0.5, label_bound=1e45, noise_seed=0).fit(data)
+        model = MatrixFactorization(2, 1, **intercepts(0.5), noise_seed=0)
+        with pytest.raises(ap.ParameterError, match=r"bounds\.label must be a number"):
+            model.set_params(bounds__label=1e45).fit(data)
 
     def test_none_where_none_are_asked_for(
         self, ratings: ap.Interactions, events: ap.Interactions
     ) -> None:
         models = [
-            MatrixFactorization(2, 1, intercept_share=0.0).fit(ratings),
-            MatrixFactorization(2, 1, "implicit", intercept_share=0.5).fit(events),
+            MatrixFactorization(2, 1, **intercepts(0.0)).fit(ratings),
+            MatrixFactorization(2, 1, "implicit", **intercepts(0.5)).fit(events),
             MatrixFactorization(2, 1, "implicit").fit(ratings),
         ]
         for model in models:
             assert model.released.intercepts is None
             assert "intercepts" not in [record.name for record in model.privacy.ledger]
 
-    @pytest.mark.parametrize("catalogue", ["all", "some"])
-    def test_labels(self, catalogue: str) -> None:
-        # Means are those of all ratings, less the intercepts of items in the catalogue.
-        given = ap.Interactions(
+    @pytest.mark.parametrize("engine", [ap.CpuEngine(), ap.ReferenceEngine()], ids=repr)
+    @pytest.mark.parametrize("catalog", ["all", "some"])
+    def test_labels(self, catalog: str, engine: ap.Engine) -> None:
+        # Means are those of all ratings, less the intercepts of items in the catalog.
+        data = ap.Interactions(
             [1, 1, 1, 2, 3, 3], [0, 1, 2, 1, 0, 2], [5, 3, 1, 4, 2, 3], items=3, rating_range=(1, 5)
         )
-        data = given if catalogue == "all" else given.of_items(np.array([0, 2]))
-        intercepts = np.array([0.5, -1.0, 0.25] if catalogue == "all" else [0.5, 0.25])
-        step = MatrixFactorization()._user_step(given, 3.0)
-        found = _labels(given, data, step, intercepts.astype(np.float32))
-        if catalogue == "all":
+        session = engine.load(data.rows())
+        known = np.array([0.5, -1.0, 0.25])
+        if catalog == "some":
+            session.choose(np.array([0, 2]))
+            known = known[[0, 2]]
+
+        def labels() -> Any:
+            """Their sums by item."""
+            [(_, (sums,))] = session.exact_sums(queries.Intercepts(1.0))
+            return sums[:, 0]
+
+        session.center(Centering("user", 3.0), known)
+        if catalog == "all":
             means = [(4.5 + 4 + 0.75) / 3, 5.0, (1.5 + 2.75) / 2]
-            expected = [4.5, 4.0, 0.75, 5.0, 1.5, 2.75]
-            user = [0, 0, 0, 1, 2, 2]
+            expected = [4.5 - means[0] + 1.5 - means[2], 4 - means[0] + 5 - means[1]]
         else:
             means = [(4.5 + 3 + 0.75) / 3, 4.0, (1.5 + 2.75) / 2]
-            expected = [4.5, 0.75, 1.5, 2.75]
-            user = [0, 0, 2, 2]
-        np.testing.assert_allclose(found, np.array(expected) - np.array(means)[user])
-        plain = _labels(given, data, step, None)
-        ratings = [5, 3, 1, 4, 2, 3] if catalogue == "all" else [5, 1, 2, 3]
-        np.testing.assert_allclose(plain, ratings - np.array([3.0, 4.0, 2.5])[user])
+            expected = [4.5 - means[0] + 1.5 - means[2]]
+        np.testing.assert_allclose(labels(), [*expected, 0.75 - means[0] + 2.75 - means[2]])
+        session.center(Centering("user", 3.0))
+        plain = [5 - 3 + 2 - 2.5, 3 - 3 + 4 - 4, 1 - 3 + 3 - 2.5]
+        np.testing.assert_allclose(labels(), plain if catalog == "all" else [plain[0], plain[2]])
 
-    @pytest.mark.parametrize("catalogue", ["public", ap.MostFrequent(0.5)], ids=["all", "most"])
+    @pytest.mark.parametrize("catalog", ["public", ap.MostFrequent(0.5)], ids=["all", "most"])
     def test_a_user_s_mean_is_the_same_in_training_and_after(
-        self, ratings: ap.Interactions, catalogue: Any
+        self, ratings: ap.Interactions, catalog: Any
     ) -> None:
         seen: list[Any] = []
-        labels = UserStep.labels
+        centers = Centering.centers
 
-        def spying(self: UserStep, start: Any, rating: Any, means: Any) -> Any:
-            seen.append(means)
-            return labels(self, start, rating, means)
+        def spying(self: Centering, *given: Any) -> Any:
+            seen.append(centers(self, *given))
+            return seen[-1]
 
-        with mock.patch.object(UserStep, "labels", spying):
-            model = MatrixFactorization(2, 1, epsilon=5.0, catalogue=catalogue).fit(ratings)
-        np.testing.assert_array_equal(model._many(ratings).mean, seen[-1])
+        with mock.patch.object(Centering, "centers", spying):
+            model = MatrixFactorization(2, 1, epsilon=5.0, catalog=catalog).fit(ratings)
+            trained = len(seen)
+            model.fold_in_many(ratings)
+        assert len(seen) == trained + 1
+        np.testing.assert_allclose(seen[-1], seen[trained - 1], rtol=1e-12, atol=1e-12)
 
 
 class TestWhatIsChosen:
@@ -477,11 +515,11 @@ class TestWhatIsChosen:
         assert inputs["factors"] == choice.factors == model.items.shape[1]
         assert inputs["sweeps"] == choice.sweeps
         assert inputs["intercept_share"] == choice.intercept_share
-        assert inputs["clip"] == "user"
+        assert inputs["solver"]["clip"] == "user"
         assert model.get_params()["factors"] == "auto"
 
     def test_what_is_given_is_kept(self, ratings: ap.Interactions) -> None:
-        model = MatrixFactorization(5, epsilon=3.0, intercept_share=0.37).fit(ratings)
+        model = MatrixFactorization(5, epsilon=3.0, **intercepts(0.37)).fit(ratings)
         assert {forecast.choice.factors for forecast in model.forecasts_} == {5}
         assert {forecast.choice.intercept_share for forecast in model.forecasts_} == {0.37}
         assert len({forecast.choice.sweeps for forecast in model.forecasts_}) > 1
@@ -492,16 +530,17 @@ class TestWhatIsChosen:
     def test_the_ledger_ends_at_the_target(self, ratings: ap.Interactions, feedback: Any) -> None:
         model = MatrixFactorization(feedback=feedback, epsilon=1.5)
         plan = model.plan()
-        assert plan.releases[-1].name == "training"
-        assert sum(release.share for release in plan.releases) == pytest.approx(1.0)
+        assert sum(release.share for release in plan.releases) + plan.rest == pytest.approx(1.0)
+        assert plan.training_mu == pytest.approx(plan.target.mu * math.sqrt(plan.rest))
+        assert "training" in str(plan)
         ledger = list(model.fit(ratings).privacy.ledger)
         assert model.privacy.epsilon == pytest.approx(1.5, rel=1e-9)
         assert model.privacy.epsilon <= 1.5
         # All but the training cost what was planned; the training has the rest.
-        first = plan.releases[:-1]
+        first = plan.releases
         assert [record.name for record in ledger[: len(first)]] == [each.name for each in first]
         for record, release in zip(ledger, first, strict=False):
-            assert record.mu == pytest.approx(plan.mu(release.name), rel=1e-9)
+            assert record.mu == pytest.approx(release.mu(plan.target), rel=1e-9)
 
     def test_without_privacy_nothing_needs_a_forecast(self, ratings: ap.Interactions) -> None:
         model = MatrixFactorization(sweeps=1, epsilon=INF).fit(ratings)
@@ -541,24 +580,31 @@ class TestReproducible:
         np.testing.assert_array_equal(models[0].released.intercepts, models[1].released.intercepts)
 
 
-class TestCentring:
+class TestCentering:
     def test_the_global_mean_is_about_right(self, ratings: ap.Interactions) -> None:
-        model = MatrixFactorization(2, 1, epsilon=60.0, centring="global").fit(ratings)
+        model = MatrixFactorization(2, 1, epsilon=60.0, offsets=ap.Offsets(center="global")).fit(
+            ratings
+        )
         assert ratings.by_user.rating is not None
         sums = np.add.reduceat(ratings.by_user.rating.astype(float), ratings.by_user.start[:-1])
         expected = np.mean(sums / np.diff(ratings.by_user.start))
-        assert model.released.user_step.mean == pytest.approx(expected, abs=0.05)
+        assert model.released.fold_in.mean == pytest.approx(expected, abs=0.05)
 
     def test_it_needs_a_range(self) -> None:
         data = ap.Interactions([1, 2], [0, 1], [3.0, 4.0], items=2)
         with pytest.raises(ap.DataError, match="public range"):
             MatrixFactorization(1, 1).fit(data)
         with pytest.raises(ap.DataError, match="rating_range"):
-            MatrixFactorization(1, 1, label_bound=2.0, centring="global").fit(data)
+            MatrixFactorization(
+                1, 1, bounds=ap.Bounds(label=2.0), offsets=ap.Offsets(center="global")
+            ).fit(data)
 
     def test_own_mean_needs_none(self) -> None:
         data = ap.Interactions([1, 2], [0, 1], [3.0, 4.0], items=2)
-        assert MatrixFactorization(1, 1, label_bound=2.0).fit(data).items.shape == (2, 1)
+        assert MatrixFactorization(1, 1, bounds=ap.Bounds(label=2.0)).fit(data).items.shape == (
+            2,
+            1,
+        )
 
 
 class TestBadInput:
@@ -570,9 +616,9 @@ class TestBadInput:
         with pytest.raises(ap.DataError, match="Interactions"):
             MatrixFactorization().fit([1, 2, 3])
 
-    def test_no_public_catalogue(self) -> None:
+    def test_no_public_catalog(self) -> None:
         data = ap.Interactions([1, 2], ["a", "b"], [3.0, 4.0], rating_range=(1, 5))
-        with pytest.raises(ap.DataError, match='catalogue="private"'):
+        with pytest.raises(ap.DataError, match='catalog="private"'):
             MatrixFactorization().fit(data)
         assert MatrixFactorization(1, 1, epsilon=INF).fit(data).items.shape == (2, 1)
 
@@ -591,37 +637,16 @@ class TestBadInput:
             ("allocation", "adaptive"),
             ("allocation", ap.OptimalWeights()),
             ("solver", "sgd"),
-            ("statistics", "none"),
-            ("statistics", "both"),
-            ("clip", "users"),
-            ("clip", None),
             ("factors", "Auto"),
             ("factors", True),
             ("sweeps", "all"),
             ("sweeps", None),
-            ("intercept_share", -0.1),
-            ("intercept_share", 1.0),
-            ("intercept_share", math.nan),
-            ("intercept_share", "none"),
-            ("intercept_share", None),
-            ("normalise", "yes"),
-            ("users_share", 1.0),
-            ("catalogue", "secret"),
-            ("regularization", -1.0),
-            ("exponent", 3.0),
-            ("user_regularization", math.nan),
-            ("unobserved_weight", -0.1),
-            ("centring", "item"),
-            ("feature_bound", 0.0),
-            ("label_bound", math.inf),
-            ("gram_share", 1.0),
-            ("gramian_share", 0.0),
-            ("weights_share", 1.5),
-            ("mean_share", 0.0),
-            ("noise_ridge", -1.0),
-            ("steps", 0),
-            ("gradient_bound", 0.0),
-            ("learning_rate", 0.0),
+            ("catalog", "secret"),
+            ("regularization", "strong"),
+            ("bounds", 0.25),
+            ("offsets", None),
+            ("shares", 0.1),
+            ("engine", "gpu"),
             ("seed", -1),
         ],
     )
@@ -629,8 +654,60 @@ class TestBadInput:
         model = MatrixFactorization(**{name: value})
         with pytest.raises(ap.ParameterError, match=name):
             model.fit(ratings)
+        if name != "engine":  # plans need none
+            with pytest.raises(ap.ParameterError, match=name):
+                model.plan()
+
+    @pytest.mark.parametrize(
+        ("kind", "group", "name", "value"),
+        [
+            (ap.SufficientStatistics, "solver", "matrices", "none"),
+            (ap.SufficientStatistics, "solver", "matrices", "both"),
+            (ap.SufficientStatistics, "solver", "clip", "users"),
+            (ap.SufficientStatistics, "solver", "clip", None),
+            (ap.SufficientStatistics, "solver", "gram_share", 1.0),
+            (ap.SufficientStatistics, "solver", "noise_ridge", -1.0),
+            (ap.GradientDescent, "solver", "steps", 0),
+            (ap.GradientDescent, "solver", "gradient_bound", 0.0),
+            (ap.GradientDescent, "solver", "learning_rate", 0.0),
+            (ap.Offsets, "offsets", "intercept_share", -0.1),
+            (ap.Offsets, "offsets", "intercept_share", 1.0),
+            (ap.Offsets, "offsets", "intercept_share", math.nan),
+            (ap.Offsets, "offsets", "intercept_share", "none"),
+            (ap.Offsets, "offsets", "intercept_share", None),
+            (ap.Offsets, "offsets", "center", "item"),
+            (ap.Offsets, "offsets", "mean_share", 0.0),
+            (ap.Bounds, "bounds", "normalize", "yes"),
+            (ap.Bounds, "bounds", "feature", 0.0),
+            (ap.Bounds, "bounds", "label", math.inf),
+            (ap.Regularization, "regularization", "items", -1.0),
+            (ap.Regularization, "regularization", "exponent", 3.0),
+            (ap.Regularization, "regularization", "users", math.nan),
+            (ap.Regularization, "regularization", "unobserved_weight", -0.1),
+            (ap.Shares, "shares", "gramian", 0.0),
+            (ap.Shares, "shares", "weights", 1.5),
+            (ap.Shares, "shares", "users", 1.0),
+        ],
+    )
+    def test_groups(self, kind: type, group: str, name: str, value: object) -> None:
+        # Refused when the group is made, however it is made.
         with pytest.raises(ap.ParameterError, match=name):
-            model.plan()
+            kind(**{name: value})
+        model = MatrixFactorization(**{group: kind()})
+        with pytest.raises(ap.ParameterError, match=name):
+            model.set_params(**{f"{group}__{name}": value})
+        assert getattr(model, group) == kind()
+
+    def test_parameters_that_no_group_has(self) -> None:
+        model = MatrixFactorization()
+        with pytest.raises(
+            ap.ParameterError, match=r"solver has no parameter 'steps'; it has matr"
+        ):
+            model.set_params(solver__steps=3)
+        with pytest.raises(ap.ParameterError, match="no parameter 'clip'"):
+            model.set_params(clip="row")
+        with pytest.raises(ap.ParameterError, match="catalog has no parameter"):
+            model.set_params(catalog__share=0.1)
 
     def test_a_failed_fit_leaves_the_old_model(self, ratings: ap.Interactions) -> None:
         model = MatrixFactorization(2, 1).fit(ratings)
@@ -645,17 +722,19 @@ class TestBadInput:
 
     def test_one_user_one_item(self) -> None:
         data = ap.Interactions([7], [0], [3.0], items=1, rating_range=(1, 5))
-        for solver in ("ssp", "descent"):
+        for solver in (SHARED, PER_ITEM, DESCENT):
             for feedback in ("explicit", "implicit"):
-                model = MatrixFactorization(2, 2, feedback, solver=solver, steps=2).fit(data)
-                assert np.isfinite(model.items).all()
+                for engine in ("cpu", "reference"):
+                    model = MatrixFactorization(2, 2, feedback, **solver, engine=engine).fit(data)
+                    assert np.isfinite(model.items).all()
 
     def test_no_rows_at_all(self) -> None:
         data = ap.Interactions([], [], [], items=4, rating_range=(1, 5))
-        for solver in ("ssp", "descent"):
+        for solver in (SHARED, PER_ITEM, DESCENT):
             for feedback in ("explicit", "implicit"):
-                model = MatrixFactorization(2, 2, feedback, solver=solver, steps=2).fit(data)
-                assert np.isfinite(model.items).all()
+                for engine in ("cpu", "reference"):
+                    model = MatrixFactorization(2, 2, feedback, **solver, engine=engine).fit(data)
+                    assert np.isfinite(model.items).all()
 
 
 def test_progress_is_told(ratings: ap.Interactions) -> None:
@@ -668,7 +747,32 @@ def test_parameters_as_in_scikit_learn() -> None:
     from sklearn.base import clone
 
     model = MatrixFactorization(7, epsilon=2.0, allocation=ap.TailSampling(5))
+    model.set_params(
+        bounds__feature=0.5, solver__clip="row", regularization__unobserved_weight=0.2,
+        offsets__center="global", shares__users=0.01, allocation__k=6,
+    )  # fmt: skip
     assert clone(model).get_params() == model.get_params()
+    deep = model.get_params()
+    assert deep["bounds__feature"] == model.bounds.feature == 0.5
+    assert deep["solver__clip"] == "row"
+    assert deep["solver__matrices"] == "shared"
+    assert deep["regularization__unobserved_weight"] == 0.2
+    assert deep["allocation__k"] == 6
+    assert model.solver == ap.SufficientStatistics(clip="row")
+    assert model.offsets == ap.Offsets(center="global")
+    flat = model.get_params(deep=False)
+    assert not [name for name in flat if "__" in name]
+    assert len(flat) <= 16
+
+
+def test_names_stand_for_groups(ratings: ap.Interactions) -> None:
+    short = MatrixFactorization(2, 1, regularization=0.1, solver="descent", noise_seed=1)
+    long = MatrixFactorization(
+        2, 1, regularization=ap.Regularization(items=0.1), solver=ap.GradientDescent(), noise_seed=1
+    )
+    models = [model.fit(ratings) for model in (short, long)]
+    np.testing.assert_array_equal(models[0].items, models[1].items)
+    assert models[0].privacy.to_json() == models[1].privacy.to_json()
 
 
 def test_ratings_are_ignored_for_implicit_feedback(ratings: ap.Interactions) -> None:
@@ -679,3 +783,37 @@ def test_ratings_are_ignored_for_implicit_feedback(ratings: ap.Interactions) -> 
         MatrixFactorization(2, 1, "implicit", noise_seed=1).fit(data) for data in (ratings, plain)
     ]
     np.testing.assert_array_equal(models[0].items, models[1].items)
+
+
+@pytest.mark.parametrize("epsilon", [INF, 5.0])
+def test_ratings_are_ignored_without_privacy_and_in_plans_too(
+    ratings: ap.Interactions, epsilon: float
+) -> None:
+    plain = ap.Interactions(
+        ratings.user_ids[ratings.user_of_row], ratings.by_user.other, items=ratings.items
+    )
+    model = MatrixFactorization(2, 2, "implicit", epsilon=epsilon, noise_seed=1)
+    np.testing.assert_array_equal(
+        model.fit(ratings).items.copy(), model.fit(plain).items, strict=True
+    )
+    if epsilon < INF:
+        prepared = [model.prepare(data).sums for data in (ratings, plain)]
+        np.testing.assert_array_equal(*prepared)
+
+
+@pytest.mark.parametrize("feedback", ["explicit", "implicit"])
+@each_solver
+def test_engines_differ_in_the_last_bits_at_most(
+    ratings: ap.Interactions, feedback: Any, solver: dict[str, Any]
+) -> None:
+    models = [
+        MatrixFactorization(3, 2, feedback, **solver, epsilon=5.0, noise_seed=4, engine=engine).fit(
+            ratings
+        )
+        for engine in ("cpu", "reference", ap.ReferenceEngine())
+    ]
+    np.testing.assert_array_equal(models[1].items, models[2].items)
+    size = np.abs(models[0].items).max()
+    np.testing.assert_allclose(models[0].items, models[1].items, atol=2e-3 * size)
+    reports = [model.privacy for model in models]
+    assert reports[0].ledger.to_dict() == reports[1].ledger.to_dict()

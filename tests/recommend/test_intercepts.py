@@ -2,14 +2,19 @@
 
 import math
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 
-from apportion.privacy import Curator, NoiseSource, PrivacyTarget, UserWeights
+import apportion as ap
+from apportion.audit.observer import observed
+from apportion.data.centering import Centering
+from apportion.engine import queries
+from apportion.privacy import UserBound, UserWeights
 from apportion.privacy.bounds import ROUNDING
-from apportion.recommend.intercepts import estimate, release_intercepts
-from tests.soundness.harness import Tape, recording
+from apportion.recommend import training
+from apportion.recommend.intercepts import estimate
 
 
 def drawn(
@@ -116,58 +121,90 @@ class TestEstimate:
         assert found[[0, 2]].tolist() == [-2.0, 2.0]
 
 
-def released(
-    labels: Any, bound: float, mu: float = 1.0, values: Any = (0.6, 0.8, 1.0)
-) -> tuple[Any, Curator]:
-    """Of two users and three items: both users have the second item."""
-    weights = UserWeights(np.array([0, 0, 1]), np.array([0, 1, 1]), np.array(values) * (1 - 1e-9))
-    curator = Curator(PrivacyTarget(60.0, 1e-5), NoiseSource.from_seed(0))
-    scale, counts = np.array([0.6, 0.9, 1.0]), np.array([1.0, 2.0, 1.0])
-    found = release_intercepts(np.array(labels), weights, bound, scale, counts, curator, mu)
-    return found, curator
+class Given(ap.Allocation):
+    """Weights as they are given, in the order of the pairs."""
+
+    def __init__(self, values: Any) -> None:
+        self._values = np.array(values) * (1 - 1e-9)
+
+    def weigh(self, graph: Any, sizes: Any, key: int) -> UserWeights:
+        del sizes, key
+        return UserWeights(graph.user, graph.task, self._values)
+
+
+def summed(
+    ratings: Any, bound: float, engine: ap.Engine, values: Any = (0.6, 0.8, 1.0)
+) -> tuple[Any, float]:
+    """Of two users and three items: both users have the second item. Sums, and their grid."""
+    data = ap.Interactions([0, 0, 1], [0, 1, 1], np.array(ratings), items=3)
+    session = engine.load(data.rows())
+    session.weigh(Given(values).rule(3, None, 0, lambda: data.graph))
+    session.center(Centering())
+    grid = UserBound(bound, "for example").grid(1.0)
+    [(_, (units,))] = session.sums(queries.Intercepts(bound), (grid,))
+    return units[:, 0], grid
+
+
+@pytest.mark.parametrize("engine", [ap.CpuEngine(), ap.ReferenceEngine()], ids=repr)
+class TestSums:
+    def test_what_is_summed(self, engine: ap.Engine) -> None:
+        # The first user's part is (0.6 * 5, 0.8 * 5), of norm 5: scaled down to 2.
+        units, grid = summed([5.0, 5.0, -1.5], 2.0, engine)
+        np.testing.assert_allclose(units * grid, [0.6 * 2, 0.8 * 2 - 1.5, 0.0], atol=1e-6)
+
+    @pytest.mark.parametrize("unit", [2.0**-100, 0.125, 32.0, 2.0**100])
+    def test_they_do_not_depend_on_units(self, engine: ap.Engine, unit: float) -> None:
+        ratings = np.array([1.0, -1.0, 0.5])
+        one, _ = summed(ratings, 0.7, engine)
+        other, _ = summed(unit * ratings, unit * 0.7, engine)
+        np.testing.assert_array_equal(other, one)
+
+    def test_without_privacy_nothing_is_scaled(self, engine: ap.Engine) -> None:
+        data = ap.Interactions([0, 0, 1], [0, 1, 1], [100.0, 3.0, 5.0], items=3)
+        session = engine.load(data.rows())
+        session.center(Centering())
+        [(_, (sums,))] = session.exact_sums(queries.Intercepts(0.1))
+        np.testing.assert_array_equal(sums[:, 0], [100.0, 8.0, 0.0])
+
+
+DATA = ap.simulate_interactions(users=80, items=6, rows=300)
 
 
 class TestRelease:
-    def test_it_is_recorded(self) -> None:
-        _, curator = released([1.0, -1.0, 0.5], 0.7)
-        [record] = curator.ledger
-        assert record.name == "intercepts"
-        assert record.shape == (3, 1)
-        assert record.sensitivity == 0.7 * (1 + ROUNDING)
-        assert record.noise_scale == pytest.approx(0.7)
-        assert "scaled down to label_bound" in record.because
+    def trained(self, **settings: Any) -> ap.MatrixFactorization:
+        given = {"epsilon": 5.0, "offsets": ap.Offsets(intercept_share=0.5), **settings}
+        return ap.MatrixFactorization(2, 1, **given, noise_seed=1).fit(DATA)
 
-    def test_what_is_summed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_it_is_recorded(self) -> None:
+        model = self.trained(bounds=ap.Bounds(label=0.7))
+        [record] = [record for record in model.privacy.ledger if record.name == "intercepts"]
+        assert record.shape == (6, 1)
+        assert record.sensitivity == 0.7 * (1 + ROUNDING)
+        assert record.noise_scale == pytest.approx(record.sensitivity / record.mu)
+        assert "scaled down to the label bound" in record.because
+
+    def test_what_is_made_of_it(self) -> None:
+        # Sums in units of the label bound, with their noise, and back again.
         seen: dict[str, Any] = {}
 
         def spying(sums: Any, noise: float, scale: Any, counts: Any) -> Any:
-            seen.update(sums=sums, noise=noise)
-            return np.array([0.1, 0.2, 0.3])
+            seen.update(sums=sums, noise=noise, scale=scale, counts=counts)
+            return np.linspace(0.1, 0.6, 6)
 
-        monkeypatch.setattr("apportion.recommend.intercepts.estimate", spying)
-        # The first user's part is (0.6 * 5, 0.8 * 5), of norm 5.
-        tape = Tape()
-        with recording(tape):
-            found, _ = released([5.0, 5.0, -1.5], 2.0, mu=5.0)
-        monkeypatch.undo()
-        np.testing.assert_allclose(found, [0.2, 0.4, 0.6])
-        assert seen["noise"] == pytest.approx(0.2)
-        expected = np.array([0.6 * 2, 0.8 * 2 - 1.5, 0.0]) / 2
-        np.testing.assert_allclose(tape.raw["intercepts"][0, 0][:, 0] / 2, expected, atol=1e-6)
-        np.testing.assert_allclose(seen["sums"], expected, atol=6 * 0.2)
+        with observed() as released, mock.patch.object(training, "estimate", spying):
+            model = self.trained(bounds=ap.Bounds(label=0.5))
+        [record] = [record for record in model.privacy.ledger if record.name == "intercepts"]
+        np.testing.assert_array_equal(seen["sums"], released.rows("intercepts")[:, 0] / 0.5)
+        assert seen["noise"] == pytest.approx(record.noise_scale / 0.5)
+        assert model.released.intercepts is not None
+        np.testing.assert_allclose(model.released.intercepts, 0.5 * np.linspace(0.1, 0.6, 6), 1e-6)
 
-    @pytest.mark.parametrize("unit", [2.0**-100, 0.125, 32.0, 2.0**100])
-    def test_it_does_not_depend_on_units(self, unit: float) -> None:
-        labels = np.array([1.0, -1.0, 0.5])
-        one, _ = released(labels, 0.7)
-        other, _ = released(unit * labels, unit * 0.7)
-        np.testing.assert_array_equal(other, unit * one)
-
-    def test_without_privacy_nothing_is_scaled(self) -> None:
-        weights = UserWeights.unbounded(np.array([0, 0, 1]), np.array([0, 1, 1]))
-        curator = Curator(PrivacyTarget(math.inf, 1e-5), NoiseSource.from_seed(0))
-        counts = np.array([1.0, 2.0, 1.0])
-        labels = np.array([100.0, 3.0, 5.0])
-        found = release_intercepts(labels, weights, 100.0, np.ones(3), counts, curator, math.inf)
-        expected = 100 * estimate(np.array([1.0, 0.08, 0.0]), 0.0, np.ones(3), counts)
-        np.testing.assert_allclose(found, expected)
+    def test_without_privacy_they_are_estimated_from_exact_sums(self) -> None:
+        model = self.trained(epsilon=math.inf, regularization=1e9)
+        rating = np.asarray(DATA.by_user.rating, dtype=float)
+        user, item = DATA.user_of_row, DATA.by_user.other
+        labels = rating - (np.bincount(user, rating) / np.bincount(user))[user]
+        counts = np.bincount(item, minlength=6).astype(float)
+        sums = np.bincount(item, labels, minlength=6)
+        expected = estimate(sums, 0.0, np.ones(6), counts)  # the label bound is one
+        np.testing.assert_allclose(model.released.intercepts, expected, rtol=1e-5)

@@ -147,6 +147,12 @@ def test_true_reports_pass_and_every_edited_number_is_found(
         assert not passed(folder), (path, new)
 
 
+ENDLESS = {
+    "kind": "GradientDescent",
+    "steps": 10**18,
+    "gradient_bound": 1e-300,
+    "learning_rate": 1.0,
+}
 # A released value; whatever it is, nothing can be said about it.
 RELEASED = ("fold_in", "mean")
 
@@ -327,7 +333,7 @@ def test_settings_that_describe_no_training_are_found(tmp_path: Path, training: 
         (("settings", "target", "epsilon"), "inf"),
         (("settings", "target"), None),
         (("settings", "solver"), None),
-        (("settings", "solver"), {"kind": "GradientDescent", "steps": 10**18, "gradient_bound": 1e-300, "learning_rate": 1.0}),
+        (("settings", "solver"), ENDLESS),
         (("settings", "feature_bound"), 1e-300),
         (("settings", "label_bound"), "0.5"),
         (("settings", "catalog"), {"kind": "PublicCatalog"}),

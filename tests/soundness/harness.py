@@ -25,13 +25,14 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from apportion.engine.cpu.engine import CpuSession
 
 import apportion as ap
 from apportion.data import Graph
 from apportion.data.ids import id_keys
+from apportion.engine.cpu import NativeKernels
 from apportion.engine.queries import WeightRule
-from apportion.engine.reference import ReferenceSession
+from apportion.engine.reference import TwinKernels
+from apportion.engine.session import LocalSession
 from apportion.privacy import Curator, OpenRelease, Record, packed_width
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -43,6 +44,7 @@ FEATURE_BOUND, LABEL_BOUND = 2.0, 0.7
 VICTIM = 15  # in the middle of the others, whose ids are even
 VICTIM_KEYS = (VICTIM, int(id_keys(np.array([VICTIM]))[0]))  # with features per user, and per row
 
+KERNELS = (TwinKernels, NativeKernels)
 PRIVATE_ALLOCATIONS: list[ap.Allocation] = [
     ap.UniformWeights(),
     ap.AdaptiveWeights(0.5),
@@ -151,9 +153,9 @@ def recording(tape: Tape, replay: Tape | None = None) -> Iterator[None]:
             answer.append(shown.copy())
         return tuple(answer)
 
-    weigh = ReferenceSession.weigh
+    weigh = LocalSession.weigh
 
-    def weighed(self: ReferenceSession, rule: WeightRule) -> None:
+    def weighed(self: LocalSession, rule: WeightRule) -> None:
         def noted(graph: Graph) -> Any:
             weights = rule(graph)
             users = graph.user_key[weights.user].tolist()
@@ -184,7 +186,7 @@ def recording(tape: Tape, replay: Tape | None = None) -> Iterator[None]:
     with (
         mock.patch.object(Curator, "select", selected),
         mock.patch.object(OpenRelease, "feed", recorded),
-        mock.patch.object(ReferenceSession, "weigh", weighed),
+        mock.patch.object(LocalSession, "weigh", weighed),
         listening_to_everything(tape.said),
     ):
         yield
@@ -385,11 +387,11 @@ def notices(fit: Fit, data: Data, neighbour: Data) -> bool:
 
 
 def plant(patch: pytest.MonkeyPatch, method: str, fault: Callable[[Any], Any]) -> None:
-    """Put a fault in the place of a session's method, in every engine that has one of its own.
+    """Put a fault in the place of a session's method, or of one of its kernels', compiled or not.
 
     ``fault`` is given the honest method.
     """
-    kinds = [kind for kind in (ReferenceSession, CpuSession) if method in vars(kind)]
-    assert kinds, f"no session has a method {method}"
+    kinds = [kind for kind in (LocalSession, *KERNELS) if method in vars(kind)]
+    assert kinds, f"neither sessions nor kernels have a method {method}"
     for kind in kinds:
         patch.setattr(kind, method, fault(vars(kind)[method]))

@@ -11,7 +11,7 @@ import pytest
 
 import apportion as ap
 from apportion.data import Graph
-from apportion.engine import reference
+from apportion.engine import session
 from apportion.privacy import UserWeights, clip_values
 from apportion.privacy.bounds import ROUNDING
 from tests.soundness import test_recommender as recommender
@@ -74,7 +74,7 @@ def test_what_is_said_about_private_numbers_is_caught(kind: str, speak: Any) -> 
 
 def test_centering_by_everybodys_mean_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     clip = clip_values
-    monkeypatch.setattr(reference, "clip_values", lambda y, bound: clip(y, bound) - 0.05 * y.mean())
+    monkeypatch.setattr(session, "clip_values", lambda y, bound: clip(y, bound) - 0.05 * y.mean())
     assert caught(ridge(ap.AdaptiveWeights()), EXTRA)
 
 

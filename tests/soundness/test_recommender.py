@@ -14,7 +14,7 @@ import pytest
 
 import apportion as ap
 from apportion.data import Graph
-from apportion.engine import Session, reference
+from apportion.engine import Session, session
 from apportion.engine.queries import Counts, Gramian
 from apportion.privacy import UserWeights, short_rows
 from apportion.recommend import factorization
@@ -213,7 +213,7 @@ class TestPlantedFaults:
         def twice(rows: Any, bound: float, *, stretch: bool) -> Any:
             return short_rows(rows, 2 * bound, stretch=stretch)
 
-        monkeypatch.setattr(reference, "short_rows", twice)
+        monkeypatch.setattr(session, "short_rows", twice)
         weak = {"regularization": 1e-3, "solver__matrices": matrices}
         assert self.caught("extremes in turn", **weak)
         assert self.caught("extremes in turn", **weak, feedback="implicit")
@@ -229,7 +229,7 @@ class TestPlantedFaults:
         assert self.caught("ordinary", **SHARED)
 
     def test_ratings_not_clipped(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(reference, "clip_values", lambda values, bound: values)
+        monkeypatch.setattr(session, "clip_values", lambda values, bound: values)
         weak = {"regularization": 1e-3, "bounds__label": 0.5}
         assert self.caught("extremes in turn", **weak, solver__clip="row")
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import apportion as ap
-from apportion.engine import reference
+from apportion.engine import session
 from apportion.privacy import short_rows
 from tests.soundness.harness import (
     FEATURE_BOUND,
@@ -28,7 +28,7 @@ def test_the_noise_is_scaled_by_the_bounds() -> None:
 
 
 def test_missing_clipping_of_labels_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reference, "clip_values", lambda values, bound: values)
+    monkeypatch.setattr(session, "clip_values", lambda values, bound: values)
     assert caught(ridge(ap.UniformWeights()), EXTRA)
 
 
@@ -39,5 +39,5 @@ def test_features_beyond_the_bound_are_caught(
     def longer(rows: Any, bound: float) -> Any:
         return short_rows(rows, times * bound)
 
-    monkeypatch.setattr(reference, "short_rows", longer)
+    monkeypatch.setattr(session, "short_rows", longer)
     assert caught(ridge(ap.UniformWeights()), EXTRA)

@@ -10,7 +10,7 @@ import pytest
 from dp_accounting.pld import PLDAccountant
 
 import apportion as ap
-from apportion.engine import reference
+from apportion.engine import session
 from apportion.engine.queries import Gradients, Sample
 from apportion.privacy import (
     Curator,
@@ -45,7 +45,7 @@ def test_the_accounting_is_that_of_poisson_sampling() -> None:
 def watched(monkeypatch: pytest.MonkeyPatch, data: ap.TaskData, **settings: Any) -> list[Any]:
     """Users' keys and who was taken, in every step of a training."""
     seen: list[Any] = []
-    sample = reference.poisson_sample
+    sample = session.poisson_sample
 
     def noting(user_key: Any, key: bytes, rate: float) -> Any:
         drawn = sample(user_key, key, rate)
@@ -53,7 +53,7 @@ def watched(monkeypatch: pytest.MonkeyPatch, data: ap.TaskData, **settings: Any)
         return drawn
 
     with monkeypatch.context() as patch:
-        patch.setattr(reference, "poisson_sample", noting)
+        patch.setattr(session, "poisson_sample", noting)
         ap.MultiTaskDescent(sampling_rate=0.3, noise_seed=0, **SETTINGS, **settings).fit(data)
     return seen
 
@@ -91,7 +91,7 @@ def test_a_user_outside_the_sample_adds_nothing(
     monkeypatch: pytest.MonkeyPatch, engine: ap.Engine, clip: Any
 ) -> None:
     taken = np.arange(300) % 3 == 0
-    monkeypatch.setattr(reference, "poisson_sample", lambda user_key, *_: taken[: len(user_key)])
+    monkeypatch.setattr(session, "poisson_sample", lambda user_key, *_: taken[: len(user_key)])
 
     def summed(data: ap.TaskData, sample: Any) -> Any:
         session = engine.load(data.rows())
@@ -149,10 +149,10 @@ def sums_over_its_sample(monkeypatch: pytest.MonkeyPatch) -> bool:
     sample = np.arange(300) % 4 == 0
     settings = {**SETTINGS, "steps": 1, "noise_seed": 0, "sampling_rate": 0.25}
     sampled, alone = Tape(), Tape()
-    monkeypatch.setattr(reference, "poisson_sample", lambda *_: sample)
+    monkeypatch.setattr(session, "poisson_sample", lambda *_: sample)
     with recording(sampled):
         ap.MultiTaskDescent(**settings).fit(DATA)
-    monkeypatch.setattr(reference, "poisson_sample", lambda *_: np.ones(300, dtype=bool))
+    monkeypatch.setattr(session, "poisson_sample", lambda *_: np.ones(300, dtype=bool))
     with recording(alone):
         ap.MultiTaskDescent(**settings).fit(DATA.take(sample[DATA.user]))
     first, second = (tape.units["gradients"][0, 0] for tape in (sampled, alone))

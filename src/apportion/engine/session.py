@@ -197,13 +197,9 @@ class LocalSession(Session):
             case queries.SecondMoment():
                 yield 0, self._second_moment(*grids)
             case queries.RightHandSides():
-                rows = self._right_rows(query)
-                yield 0, (self._kernels.label_sums(*rows, self._by_task.start, self._unit, *grids),)
+                yield 0, (self._right_hand_sides(query, *grids),)
             case queries.Statistics():
-                rows = self._right_rows(query.right)
-                for first, stop in self._blocks_of_tasks():
-                    start = self._by_task.start[first : stop + 1]
-                    yield first, self._kernels.gram_sums(*rows, start, self._unit, *grids)
+                yield from self._statistics(query, *grids)
             case queries.Gradients():
                 yield 0, (self._gradients(query, *grids),)
             case _:
@@ -235,10 +231,26 @@ class LocalSession(Session):
         row, start = self._feature_row, np.array([0, len(squared)])
         rows = (self._features, self._dimension, row, squared, None, squared, start)
         packed, _ = self._kernels.gram_sums(*rows, self._unit, grid, 1.0)
+        return packed, self._mass(squared, of_mass)
+
+    def _mass(self, squared: Array, grid: float) -> Units:
+        """The sum over users of their squared weights, [1, 1]."""
         users = self._chosen.users
         # Floating-point numbers also where there are no rows.
         of_user = np.bincount(self._chosen.user, squared, minlength=users).astype(np.float64)
-        return packed, rounding.truncated(of_user, of_mass).sum(keepdims=True)[:, None]
+        return rounding.truncated(of_user, grid).sum(keepdims=True)[:, None]
+
+    def _right_hand_sides(self, query: queries.RightHandSides, grid: float) -> Units:
+        rows, start = self._right_rows(query), self._by_task.start
+        return self._kernels.label_sums(*rows, start, self._unit, grid)
+
+    def _statistics(
+        self, query: queries.Statistics, of_gram: float, of_right: float
+    ) -> Iterator[Block]:
+        rows = self._right_rows(query.right)
+        for first, stop in self._blocks_of_tasks():
+            start = self._by_task.start[first : stop + 1]
+            yield first, self._kernels.gram_sums(*rows, start, self._unit, of_gram, of_right)
 
     def _right_rows(self, query: queries.RightHandSides) -> tuple[Any, ...]:
         """Features, d, and by task: feature rows, labels, the users' shares, weights."""

@@ -16,6 +16,7 @@ from apportion.allocation import Allocation
 from apportion.checks import whole
 from apportion.data import Interactions
 from apportion.data.memory import check_memory
+from apportion.data.rows import Rows
 from apportion.engine import Engine, Session, find_engine
 from apportion.errors import DataError, ParameterError
 from apportion.plain import to_plain
@@ -191,7 +192,7 @@ class MatrixFactorization(Estimator, Recommender):
                 folder = saved.folder
                 self.released_ = saved.read(lambda content: from_bytes(folder, content))
                 return self
-            session = engine.load(data.rows())
+            session = engine.load(_rows(settings, data))
             train = self._train_privately if settings.private else self._train_exactly
             self.released_ = train(
                 settings, data, session, curator, preparation, paid, saved, on_sweep
@@ -293,7 +294,7 @@ class MatrixFactorization(Estimator, Recommender):
         with open_curator(
             settings.target, self.noise_seed, None, budget, "preparation", cost
         ) as curator:
-            session = find_engine(self.engine).load(data.rows())
+            session = find_engine(self.engine).load(_rows(settings, data))
             prepared = prepare(settings, data, session, curator)
         return replace(prepared, paid=curator.token)
 
@@ -394,6 +395,12 @@ class MatrixFactorization(Estimator, Recommender):
         if is_auto(factors) or is_auto(sweeps) or is_auto(share):
             return None
         return Choice(int(factors), int(sweeps), float(share))
+
+
+def _rows(settings: Settings, data: Interactions) -> Rows:
+    """What is loaded: an event's label is one, also if it has a rating."""
+    rows = data.rows()
+    return rows if settings.explicit else replace(rows, label=None)
 
 
 def _check_data(settings: Settings, data: Interactions) -> None:

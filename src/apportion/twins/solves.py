@@ -47,5 +47,6 @@ def solve_filtered(
         f /= np.where(most > 0, most, 1.0)
         turned = np.einsum("sij,si->sj", vectors, b[some] / of_b[:, None])
         solved = np.einsum("sij,sj->si", vectors, f * turned)
-        theta[some] = solved * of_b[:, None] * (most / unit[:, None])
+        with np.errstate(over="ignore"):  # a solution may be too large a number
+            theta[some] = solved * of_b[:, None] * (most / unit[:, None])
     return theta
