@@ -123,7 +123,10 @@ def test_refused_beyond_mu() -> None:
         keeper.select("counts", np.array([1]), ones(1), 1, 1.01 * keeper.target.mu, 5e-3)
 
 
-@pytest.mark.parametrize("counts", [ones(2), np.array([math.nan]), np.ones(1), ones(1)[None], ones(1).astype(np.uint8)])
+@pytest.mark.parametrize(
+    "counts",
+    [ones(2), np.array([math.nan]), np.ones(1), ones(1)[None], ones(1).astype(np.uint8)],
+)
 def test_wrong_counts(counts: np.ndarray) -> None:
     with pytest.raises(ap.ReleaseError):
         curator().select("counts", np.array([1]), counts, 1, 0.1, 1e-3)

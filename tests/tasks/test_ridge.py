@@ -247,7 +247,9 @@ class TestBlocks:
             per_user=True,
         )  # fmt: skip
         session = find_engine("auto").load(data.rows())
-        session.weigh(lambda graph: UserWeights.normalised(graph.user, graph.task, 1.0 + 0 * graph.task))
+        session.weigh(
+            lambda graph: UserWeights.normalised(graph.user, graph.task, np.ones(len(graph.user)))
+        )
         session.bound_features(1.0, whole=epsilon < math.inf)
         parts = (
             Part("A", "x x'", UserBound(1.0, "|x| <= 1"), 6, symmetric=True),

@@ -247,10 +247,10 @@ class LocalSession(Session):
     def _statistics(
         self, query: queries.Statistics, of_gram: float, of_right: float
     ) -> Iterator[Block]:
-        rows = self._right_rows(query.right)
-        for first, stop in self._blocks_of_tasks():
-            start = self._by_task.start[first : stop + 1]
-            yield first, self._kernels.gram_sums(*rows, start, self._unit, of_gram, of_right)
+        features, d, row, label, share, weight = self._right_rows(query.right)
+        for first, own, start in self._blocks_of_tasks():
+            rows = features, d, row[own], label[own], share, weight[own], start
+            yield first, self._kernels.gram_sums(*rows, self._unit, of_gram, of_right)
 
     def _right_rows(self, query: queries.RightHandSides) -> tuple[Any, ...]:
         """Features, d, and by task: feature rows, labels, the users' shares, weights."""
@@ -305,9 +305,9 @@ class LocalSession(Session):
             case queries.Statistics():
                 features, _ = self._float_features()
                 row, label, weight = self._exact_rows()
-                for first, stop in self._blocks_of_tasks():
-                    start = self._by_task.start[first : stop + 1]
-                    yield first, self._kernels.float_sums(features, row, label, None, weight, start)
+                for first, own, start in self._blocks_of_tasks():
+                    rows = row[own], label[own], None, weight[own], start
+                    yield first, self._kernels.float_sums(features, *rows)
             case queries.Gradients():
                 features, norms = self._float_features()
                 rows, start = self._exact_rows(), self._by_task.start
@@ -444,12 +444,16 @@ class LocalSession(Session):
         taken = poisson_sample(self._chosen.user_key, sample.key, sample.rate)
         return np.asarray(self._weight_of_rows * taken[self._chosen.user])
 
-    def _blocks_of_tasks(self) -> Iterator[tuple[int, int]]:
-        """So many tasks that their sums take little memory: whole tiles of noise, if there are any."""
+    def _blocks_of_tasks(self) -> Iterator[tuple[int, slice, Starts]]:
+        """So many tasks that their sums take little memory: whole tiles of noise, if there are any.
+
+        The first one's number, the rows of the block by task, and where each task's begin among these.
+        """
         block = max(1, _BLOCK_BYTES // (16 * packed_width(self._dimension)))
         block -= block % TILE if block > TILE else 0
         for first in range(0, self.tasks, block):
-            yield first, min(first + block, self.tasks)
+            start = self._by_task.start[first : first + block + 1]
+            yield first, slice(start[0], start[-1]), start - start[0]
 
 
 def _count_parts(graph: Any, query: queries.Counts) -> Array:
