@@ -63,7 +63,11 @@ def test_rooms_import_only_what_is_upstream(room: str) -> None:
 
 
 def test_what_everyone_may_import_imports_nothing_of_a_room() -> None:
-    allowed = {"plain": {"apportion.errors"}, "native": {"apportion"}, "checks": {"apportion.errors"}}
+    allowed = {
+        "plain": {"apportion.errors"},
+        "native": {"apportion"},
+        "checks": {"apportion.errors"},
+    }
     for name in EVERYONES:
         ours = {each for each in imports(ROOT / f"{name}.py") if each.split(".")[0] == "apportion"}
         assert ours <= allowed.get(name, set()), name

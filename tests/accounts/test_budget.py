@@ -28,6 +28,7 @@ from apportion.recommend.preparation import Preparation
 CAP = PrivacyTarget(2.0, 1e-5)
 ONE = PrivacyTarget(1.0, 1e-5)
 BOUND = UserBound(1.0, "given")
+ZEROS = np.zeros((2, 1), dtype=np.int64)
 TASKS = ap.simulate_tasks(users=200, tasks=5, tasks_per_user=2)
 RATINGS = ap.simulate_interactions(users=300, items=20, rows=3000)
 
@@ -80,10 +81,10 @@ def test_a_training_is_counted_in_full_before_its_first_release(budget: Budget) 
 
 def test_what_is_returned_is_committed_before(budget: Budget) -> None:
     curator = Curator(ONE, reservation=budget.reserve("x", ONE))
-    curator.sums("a", np.zeros((2, 1)), BOUND, ONE.mu / 2)
+    curator.release("a", ZEROS, BOUND, ONE.mu / 2)
     [training] = budget.history()
     assert training.releases == tuple(curator.ledger)
-    counts, ids = np.array([50.0, 3.0]), np.array([1, 2])
+    counts, ids = np.array([50, 3]), np.array([1, 2])
     target = PrivacyTarget(1.0, 1e-5, 1e-6)
     with Curator(target, reservation=budget.reserve("y", target)) as curator:
         curator.select("counts", ids, counts, 1, target.mu / 2, 1e-6)
@@ -94,11 +95,11 @@ def test_nothing_is_returned_when_it_cannot_be_committed(budget: Budget) -> None
     curator = Curator(ONE, reservation=budget.reserve("x", ONE))
     budget.path.unlink()
     with pytest.raises(BudgetFileError, match="there is no budget"):
-        curator.sums("a", np.zeros((2, 1)), BOUND, ONE.mu / 2)
+        curator.release("a", ZEROS, BOUND, ONE.mu / 2)
     assert len(curator.ledger) == 0
     Budget.create(budget.path, CAP)  # another budget knows nothing of this training
     with pytest.raises(BudgetExceededError, match="not in the budget"):
-        curator.sums("a", np.zeros((2, 1)), BOUND, ONE.mu / 2)
+        curator.release("a", ZEROS, BOUND, ONE.mu / 2)
 
 
 def test_what_was_not_used_is_given_back_and_cannot_be_used_any_more(budget: Budget) -> None:
@@ -106,14 +107,14 @@ def test_what_was_not_used_is_given_back_and_cannot_be_used_any_more(budget: Bud
 
     def train() -> None:
         with curator:
-            curator.sums("a", np.zeros((2, 1)), BOUND, ONE.mu / 2)
+            curator.release("a", ZEROS, BOUND, ONE.mu / 2)
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         train()
     assert budget.epsilon == pytest.approx(ap.epsilon_from_mu(ONE.mu / 2, 1e-5), rel=1e-9)
     with pytest.raises(BudgetExceededError, match="has ended"):
-        curator.sums("b", np.zeros((2, 1)), BOUND, ONE.mu / 2)
+        curator.release("b", ZEROS, BOUND, ONE.mu / 2)
     reservation = budget.reserve("nothing", ONE)
     reservation.settle()
     ended = budget.history()[1].ended
@@ -171,12 +172,12 @@ def test_a_reservation_knows_its_noise_key(budget: Budget) -> None:
     key = bytes(range(32))
     reservation = budget.reserve("x", ONE)
     first = Curator(ONE, NoiseSource.from_key(key), reservation)
-    first.sums("a", np.zeros((2, 1)), BOUND, 0.1)
+    first.release("a", ZEROS, BOUND, 0.1)
     for noise in (None, NoiseSource.from_key(bytes(32))):
         with pytest.raises(BudgetExceededError, match="another noise key"):
             Curator(ONE, noise, budget.resume(reservation.token))
     again = Curator(ONE, NoiseSource.from_key(key), budget.resume(reservation.token))
-    again.sums("a", np.zeros((2, 1)), BOUND, 0.1)
+    again.release("a", ZEROS, BOUND, 0.1)
     assert [one.name for one in budget.history()[0].releases] == ["a"]
     with pytest.raises(BudgetExceededError, match="another noise key"):  # nor while it is fresh
         Curator(ONE, NoiseSource(), reservation)
@@ -242,10 +243,10 @@ def test_a_classifier_pays_too(budget: Budget) -> None:
     assert budget.epsilon == pytest.approx(model.privacy.epsilon, rel=1e-9)
 
 
-@pytest.mark.parametrize("catalogue", ["public", "private"])
-def test_a_preparation_is_paid_once(tmp_path: Path, catalogue: str) -> None:
+@pytest.mark.parametrize("catalog", ["public", "private"])
+def test_a_preparation_is_paid_once(tmp_path: Path, catalog: str) -> None:
     budget = Budget.create(tmp_path / "budget.db", PrivacyTarget(20.0, 1e-5))
-    model = ap.MatrixFactorization(2, sweeps=1, epsilon=5.0, catalogue=catalogue)
+    model = ap.MatrixFactorization(2, sweeps=1, epsilon=5.0, catalog=catalog)
     first = model.prepare(RATINGS, budget=budget)
     assert budget.epsilon == pytest.approx(first.ledger.epsilon(1e-5), rel=1e-9)
     model.fit(RATINGS, preparation=Preparation.from_json(first.to_json()), budget=budget)
@@ -427,14 +428,14 @@ def test_a_full_disk_is_told(budget: Budget) -> None:
         mock.patch.object(sqlite3, "connect", full),
         pytest.raises(BudgetFileError, match="the disk is full"),
     ):
-        curator.sums("a", np.zeros((2, 1)), long, ONE.mu / 2)
+        curator.release("a", ZEROS, long, ONE.mu / 2)
     assert len(curator.ledger) == 0
     assert budget.history()[0].releases == ()
 
 
 def test_a_give_back_that_fails_leaves_the_model_and_the_count(budget: Budget) -> None:
     curator = Curator(ONE, reservation=budget.reserve("x", ONE))
-    curator.sums("a", np.zeros((2, 1)), BOUND, ONE.mu / 2)
+    curator.release("a", ZEROS, BOUND, ONE.mu / 2)
     moved = budget.path.rename(budget.path.with_name("moved.db"))
     with pytest.warns(RuntimeWarning, match="stays counted"):
         curator.__exit__()

@@ -325,11 +325,11 @@ asked: list[str] = []
 
 
 def release_sums(curator: Curator) -> None:
-    curator.sums("totals", SUMS, UserBound(1.0, "because"), 0.1)
+    curator.release("totals", SUMS.astype(np.int64), UserBound(1.0, "because"), 0.1)
 
 
 def select_ids(curator: Curator) -> None:
-    curator.select("counts", np.array([7, 8]), np.array([90.0, 91.0]), 1, 0.1, 1e-6)
+    curator.select("counts", np.array([7, 8]), np.array([90, 91]), 1, 0.1, 1e-6)
 
 
 @pytest.mark.parametrize("release", [release_sums, select_ids])
@@ -351,7 +351,7 @@ def test_selected_ids_are_witnessed(tmp_path: Path) -> None:
     def select(ids: list[int], checkpoint: Checkpoint) -> None:
         target = PrivacyTarget(1.0, 1e-5, 1e-6)
         curator = Curator(target, checkpoint.noise(), witness=checkpoint.witness)
-        curator.select("counts", np.array(ids), np.array([90.0, 91.0]), 1, 0.1, 1e-6)
+        curator.select("counts", np.array(ids), np.array([90, 91]), 1, 0.1, 1e-6)
 
     with opened(tmp_path / "c") as checkpoint:
         select([7, 8], checkpoint)

@@ -90,12 +90,12 @@ def test_one_that_is_closed_while_it_runs_releases_nothing_more(budget: Budget) 
     """Nothing rests on the lock: whoever loses it, here by hand, is stopped by the budget."""
     curator = Curator(ONE, reservation=budget.reserve("x", ONE))
     bound = UserBound(1.0, "given")
-    curator.sums("a", np.zeros((2, 1)), bound, ONE.mu / 2)
+    curator.release("a", np.zeros((2, 1), dtype=np.int64), bound, ONE.mu / 2)
     [lock] = budget.path.parent.glob("*.lock")
     lock.unlink()
     budget.close(budget.history()[0].token, unknown=True)
     with pytest.raises(BudgetExceededError, match="has ended"):
-        curator.sums("b", np.zeros((2, 1)), bound, ONE.mu / 2)
+        curator.release("b", np.zeros((2, 1), dtype=np.int64), bound, ONE.mu / 2)
     assert len(curator.ledger) == 1
 
 

@@ -21,7 +21,7 @@ from apportion.privacy import (
     rounding,
     truncated,
 )
-from apportion.recommend import training
+from apportion.recommend import releases, training
 from tests.soundness.harness import plant
 
 Patch = pytest.MonkeyPatch
@@ -94,7 +94,7 @@ def root_of_k(patch: Patch) -> None:
 
     def mean(settings: Any, session: Any, curator: Any) -> float:
         rating = session._given.label.astype(float)
-        declared = training.releases.mean(settings)
+        declared = releases.mean(settings)
         bound = UserBound(np.sqrt(2 * session.tasks), "wrong")
         mu = declared.mu(curator.target)
         raw = np.array([[((rating - 3.0) / 2.0).sum(), float(len(rating))]])

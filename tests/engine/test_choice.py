@@ -36,7 +36,9 @@ def test_where_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
         find_engine("cpu")
 
 
-@pytest.mark.parametrize("wrong", ["gpu2", "", "Auto", None, 3, CpuEngine, ["cpu"], np.array("cpu")])
+@pytest.mark.parametrize(
+    "wrong", ["gpu2", "", "Auto", None, 3, CpuEngine, ["cpu"], np.array("cpu")]
+)
 def test_anything_else_is_refused(wrong: Any) -> None:
     with pytest.raises(ap.ParameterError, match='engine must be an Engine or one of "auto", "cpu"'):
         find_engine(wrong)

@@ -164,7 +164,9 @@ def answers(rows: Rows, engine: str) -> list[np.ndarray]:
     found = []
     for one in asked(rows).values():
         blocks = list(ready(ENGINES[engine](), rows, whole=one.whole).sums(one.query, one.grids()))
-        found += [np.concatenate(part) for part in zip(*(units for _, units in blocks), strict=True)]
+        found += [
+            np.concatenate(part) for part in zip(*(units for _, units in blocks), strict=True)
+        ]
     return found
 
 
@@ -193,7 +195,9 @@ def test_blocks_of_tasks_change_nothing(tasks: int, monkeypatch: pytest.MonkeyPa
     size = 64 if tasks > 64 else tasks  # whole tiles of noise
     assert [first for first, _ in blocks] == list(range(0, 200, size))
     for part in range(2):
-        np.testing.assert_array_equal(np.concatenate([units[part] for _, units in blocks]), whole[part])
+        np.testing.assert_array_equal(
+            np.concatenate([units[part] for _, units in blocks]), whole[part]
+        )
 
 
 class TestSteps:
@@ -215,7 +219,9 @@ class TestSteps:
         fresh = loaded(PAIRS)
         [(_, expected)] = fresh.sums(one.query, one.grids())
         changed = loaded(PAIRS)
-        changed.weigh(lambda graph: UserWeights.normalised(graph.user, graph.task, 1.0 + graph.task))
+        changed.weigh(
+            lambda graph: UserWeights.normalised(graph.user, graph.task, 1.0 + graph.task)
+        )
         changed.bound_features(0.1)
         [(_, other)] = changed.sums(one.query, one.grids())
         assert all((mine != theirs).any() for mine, theirs in zip(other, expected, strict=True))

@@ -111,9 +111,7 @@ def test_users_of_any_scale(items_scale: float, label_scale: float, weight: floa
     expected = reference(start, item, label, items, ridge, shared) * (label_scale / items_scale)
     with np.errstate(under="ignore"):
         ridge, shared = ridge * items_scale**2, shared * items_scale**2
-        found = solve_users(
-            start, item, label * label_scale, items * items_scale, ridge, shared
-        )
+        found = solve_users(start, item, label * label_scale, items * items_scale, ridge, shared)
     assert np.isfinite(found).all()
     if items_scale**2 > 1e-280:
         assert_close(found, expected, 3e-5)

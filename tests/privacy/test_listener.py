@@ -65,9 +65,7 @@ def test_it_is_told_noisy_values_and_their_records_block_by_block() -> None:
         assert [part.name for part in parts] == ["A", "b"]
         assert all(one is other for one, other in zip(values, given, strict=True))
     for part in range(2):
-        np.testing.assert_array_equal(
-            np.concatenate([found[1][part], found[0][part]]), plain[part]
-        )
+        np.testing.assert_array_equal(np.concatenate([found[1][part], found[0][part]]), plain[part])
         raw = sums(5)[part] * release.grids[part]
         assert (plain[part] != raw).mean() > 0.9
 

@@ -102,7 +102,9 @@ def test_threshold() -> None:
 def test_ids_come_in_order() -> None:
     keeper = curator()
     ids = np.array(["b", "c", "a"], dtype=object)
-    chosen, noisy = keeper.select("counts", ids, np.array([100_000, 200_000, 300_000]), 1, 0.2, 5e-3)
+    chosen, noisy = keeper.select(
+        "counts", ids, np.array([100_000, 200_000, 300_000]), 1, 0.2, 5e-3
+    )
     assert chosen.tolist() == ["a", "b", "c"]
     np.testing.assert_allclose(noisy, [3e5, 1e5, 2e5], atol=100)
 

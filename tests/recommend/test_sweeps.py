@@ -13,6 +13,7 @@ from apportion.data.rows import Rows
 from apportion.engine import Session, queries
 from apportion.privacy import UserWeights, unpack
 from apportion.recommend import MatrixFactorization, training
+from apportion.tasks.shared import shrink
 
 # The last user has no row, and the item in the middle no user.
 START, ITEM = np.array([0, 2, 3, 4, 4]), np.array([0, 2, 2, 0])
@@ -83,7 +84,7 @@ def test_otherwise_ratings_are_clipped_one_by_one(engine: ap.Engine) -> None:
 def test_statistics_have_the_right_hand_sides_that_are_released_alone(engine: ap.Engine) -> None:
     vectors = [[0.3, 0.4], [0.5, 0.0], [0.1, 0.2], [0.5, 0.0]]
     for clip in ("user", "row"):
-        query = queries.RightHandSides(LABEL_BOUND, FEATURE_BOUND, clip)  # type: ignore[arg-type]
+        query = queries.RightHandSides(LABEL_BOUND, FEATURE_BOUND, clip)
         [(_, (alone,))] = session(engine, vectors).sums(query, (GRID,))
         [(_, (_, beside))] = session(engine, vectors).sums(queries.Statistics(query), (GRID, GRID))
         np.testing.assert_allclose(beside * GRID, alone * GRID, atol=1e-3)
@@ -116,7 +117,6 @@ def test_the_record_says_how(clip: Any, because: str, matrices: Any) -> None:
 @pytest.mark.parametrize("feedback", ["explicit", "implicit"])
 def test_what_an_item_is_solved_with(feedback: Any) -> None:
     seen: list[Any] = []
-    shrink = training.shrink
 
     def spying(
         b: Any, noise: Any, mass: Any, moment: Any, ridge: Any, guess: Any, spread: Any

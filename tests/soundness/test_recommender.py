@@ -15,6 +15,7 @@ import pytest
 import apportion as ap
 from apportion.data import Graph
 from apportion.engine import Session, session
+from apportion.engine.feed import released
 from apportion.engine.queries import Counts, Gramian
 from apportion.privacy import UserWeights, short_rows
 from apportion.recommend import factorization
@@ -245,8 +246,6 @@ class TestPlantedFaults:
         assert self.caught("ordinary")
 
     def test_gramian_not_released(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        released = steps.released
-
         def leaking(session: Any, query: Any, release: Any) -> Any:
             values = released(session, query, release)
             if isinstance(query, Gramian):

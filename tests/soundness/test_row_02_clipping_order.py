@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import apportion as ap
+from apportion.allocation.base import Rule
 from apportion.engine.queries import Gradients
 from apportion.privacy import truncated
 from apportion.tasks.losses import squared
@@ -76,7 +77,7 @@ def test_how_far_one_user_can_move_a_clipped_sum(
         for each in pair:
             session = engine.load(each.rows())
             session.bound_features(2.0, whole=False)
-            session.weigh(ap.UniformWeights().rule(12, None, 0, lambda each=each: each.graph))
+            session.weigh(Rule(ap.UniformWeights(), np.ones(12), 0))
             query = Gradients(np.zeros((12, 3)), squared(), 1e-4, 0.7, clip="row")
             [(_, (units,))] = session.sums(query, (2.0**-40,))
             totals.append(units * 2.0**-40)

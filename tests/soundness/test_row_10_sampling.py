@@ -21,6 +21,7 @@ from apportion.privacy import (
     UserBound,
 )
 from apportion.privacy.ledger import total_epsilon
+from apportion.privacy.noise import poisson_sample
 from apportion.privacy.sampled import SampledSteps, rounding, sampled_epsilon
 from apportion.tasks.losses import squared
 from tests.soundness.harness import Tape, plant, recording
@@ -45,7 +46,7 @@ def test_the_accounting_is_that_of_poisson_sampling() -> None:
 def watched(monkeypatch: pytest.MonkeyPatch, data: ap.TaskData, **settings: Any) -> list[Any]:
     """Users' keys and who was taken, in every step of a training."""
     seen: list[Any] = []
-    sample = session.poisson_sample
+    sample = poisson_sample
 
     def noting(user_key: Any, key: bytes, rate: float) -> Any:
         drawn = sample(user_key, key, rate)

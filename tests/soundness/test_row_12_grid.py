@@ -222,7 +222,7 @@ def test_a_rule_of_rounding_that_makes_parts_larger_is_caught(
     name, wrong = RULES[rule]
     given = (lambda *args: wrong(*args).astype(np.int64)) if rule in WHOLE else wrong
     monkeypatch.setattr(rounding, rule, given)
-    pair = neighbours(worst_users()["at the bound in all tasks"])
+    pair: tuple[Data, Data] = neighbours(worst_users()["at the bound in all tasks"])
     if name in ITEM_FITS:
         pair = recommender.neighbours(recommender.worst_users()["extremes in turn"])
     assert notices(REFERENCE[name], *pair)

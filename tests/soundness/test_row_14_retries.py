@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import apportion as ap
+from apportion.engine import session
 from apportion.privacy import NoiseSource
 from apportion.tasks import base
 

@@ -12,10 +12,12 @@ import pytest
 import apportion as ap
 from apportion.data.centering import Centering
 from apportion.engine import queries, session
+from apportion.engine.feed import released
 from apportion.privacy import NoiseSource, UserWeights, bounds
 from apportion.privacy.bounds import ROUNDING
 from apportion.recommend import factorization
 from apportion.recommend import training as steps
+from apportion.recommend.intercepts import estimate
 from apportion.recommend.planner import forecasts
 from tests.soundness.harness import Change, Tape, check, notices, plant, recording
 from tests.soundness.test_recommender import (
@@ -293,8 +295,6 @@ class TestPlantedFaults:
         assert TestTheBoundsAreReached.reached(EXTREMES) < 0.9
 
     def test_exact_intercepts(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        released = steps.released
-
         def exact(session: Any, query: Any, release: Any) -> Any:
             values = released(session, query, release)
             if isinstance(query, queries.Intercepts):
@@ -306,7 +306,7 @@ class TestPlantedFaults:
         assert self.caught(worst_users()["ordinary"])
 
     def test_intercepts_of_exact_counts(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        estimate, fit = steps.estimate, training(bounds__normalize=True, **INTERCEPTS)
+        fit = training(bounds__normalize=True, **INTERCEPTS)
 
         def with_leak(data: ap.Interactions) -> Any:
             def leaking(sums: Any, noise: float, scale: Any, counts: Any) -> Any:

@@ -224,14 +224,17 @@ class LocalSession(Session):
         return self._kernels.gram_sums(*rows, self._unit, grid, 1.0)[0]
 
     def _second_moment(self, grid: float, of_mass: float) -> tuple[Units, Units]:
-        weights, (_, pair_of_row) = self._bounded_weights(), self._chosen.graph()
-        # Rows of one user in one task share the pair's squared weight, as they share its weight.
-        own = weights.values if pair_of_row is None else weights.values[pair_of_row]
-        squared = self._weight_of_rows * own
+        squared = self._squared_weights()
         row, start = self._feature_row, np.array([0, len(squared)])
         rows = (self._features, self._dimension, row, squared, None, squared, start)
         packed, _ = self._kernels.gram_sums(*rows, self._unit, grid, 1.0)
         return packed, self._mass(squared, of_mass)
+
+    def _squared_weights(self) -> Array:
+        """Rows of one user in one task share the pair's squared weight, as they share its weight, [rows]."""
+        weights, (_, pair_of_row) = self._bounded_weights(), self._chosen.graph()
+        own = weights.values if pair_of_row is None else weights.values[pair_of_row]
+        return np.asarray(self._weight_of_rows * own)
 
     def _mass(self, squared: Array, grid: float) -> Units:
         """The sum over users of their squared weights, [1, 1]."""
@@ -247,10 +250,11 @@ class LocalSession(Session):
     def _statistics(
         self, query: queries.Statistics, of_gram: float, of_right: float
     ) -> Iterator[Block]:
-        features, d, row, label, share, weight = self._right_rows(query.right)
+        features, d, *rows = self._right_rows(query.right)
         for first, own, start in self._blocks_of_tasks():
-            rows = features, d, row[own], label[own], share, weight[own], start
-            yield first, self._kernels.gram_sums(*rows, self._unit, of_gram, of_right)
+            row, label, share, weight = rows
+            given = (features, d, row[own], label[own], share, weight[own], start)
+            yield first, self._kernels.gram_sums(*given, self._unit, of_gram, of_right)
 
     def _right_rows(self, query: queries.RightHandSides) -> tuple[Any, ...]:
         """Features, d, and by task: feature rows, labels, the users' shares, weights."""
@@ -306,8 +310,8 @@ class LocalSession(Session):
                 features, _ = self._float_features()
                 row, label, weight = self._exact_rows()
                 for first, own, start in self._blocks_of_tasks():
-                    rows = row[own], label[own], None, weight[own], start
-                    yield first, self._kernels.float_sums(features, *rows)
+                    given = (features, row[own], label[own], None, weight[own], start)
+                    yield first, self._kernels.float_sums(*given)
             case queries.Gradients():
                 features, norms = self._float_features()
                 rows, start = self._exact_rows(), self._by_task.start
@@ -447,13 +451,13 @@ class LocalSession(Session):
     def _blocks_of_tasks(self) -> Iterator[tuple[int, slice, Starts]]:
         """So many tasks that their sums take little memory: whole tiles of noise, if there are any.
 
-        The first one's number, the rows of the block by task, and where each task's begin among these.
+        The first task, its and the others' rows by task, and where each one's begin among these.
         """
         block = max(1, _BLOCK_BYTES // (16 * packed_width(self._dimension)))
         block -= block % TILE if block > TILE else 0
         for first in range(0, self.tasks, block):
-            start = self._by_task.start[first : first + block + 1]
-            yield first, slice(start[0], start[-1]), start - start[0]
+            start = self._by_task.start[first : min(first + block, self.tasks) + 1]
+            yield first, slice(int(start[0]), int(start[-1])), start - start[0]
 
 
 def _count_parts(graph: Any, query: queries.Counts) -> Array:

@@ -1,11 +1,12 @@
-"""Every engine gives the whole numbers that the reference engine gives, past every threshold of its kernels."""
+"""Every engine gives the whole numbers of the reference engine, past every threshold of its kernels."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from apportion.engine import ReferenceEngine
+from apportion.engine import ReferenceEngine, session
 from tests.engine.contract.cases import ENGINES, Asked, answer, asked, make_rows, ready
 
 SHAPES = {
@@ -76,6 +77,29 @@ def test_equal_where_a_task_has_more_rows_than_a_piece(engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("tasks_at_once", [1, 3, 64])
+def test_blocks_of_tasks_change_nothing(
+    monkeypatch: pytest.MonkeyPatch, engine: str, tasks_at_once: int
+) -> None:
+    rows = make_rows(200, 150, 5, 40, seed=2)
+    one = asked(rows)["statistics"]
+    whole = answer(ready(ENGINES[engine](), rows), one)
+    monkeypatch.setattr(session, "_BLOCK_BYTES", tasks_at_once * 16 * 15)
+    blocks = list(ready(ENGINES[engine](), rows).sums(one.query, one.grids()))
+    assert len(blocks) == -(-150 // tasks_at_once)
+    for mine, theirs in zip(answer(ready(ENGINES[engine](), rows), one), whole, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    exact = [np.concatenate(part) for part in zip(
+        *(parts for _, parts in ready(ENGINES[engine](), rows, whole=False).exact_sums(one.query)),
+        strict=True,
+    )]  # fmt: skip
+    monkeypatch.undo()
+    [(_, expected)] = ready(ENGINES[engine](), rows, whole=False).exact_sums(one.query)
+    for mine, theirs in zip(exact, expected, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_shards_add_up_to_the_whole(engine: str) -> None:
     rows = make_rows(200, 70, 10, 15, seed=5)
     for one in asked(rows).values():
@@ -83,7 +107,7 @@ def test_shards_add_up_to_the_whole(engine: str) -> None:
         edges = [0, 1, 1, 77, 200]
         shards = [
             answer(ready(ENGINES[engine](), rows.of_users(first, stop), whole=one.whole), one)
-            for first, stop in zip(edges[:-1], edges[1:], strict=True)
+            for first, stop in pairwise(edges)
         ]
         for part, expected in enumerate(whole):
             np.testing.assert_array_equal(sum(shard[part] for shard in shards), expected)
