@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from apportion.engine.cpu.spectral import solve_filtered
 
 import apportion as ap
+from apportion.engine.solves import solve_filtered
 from apportion.tasks import statistics
 from apportion.tasks.shrunk import Shrinkage
 from tests.soundness.harness import Array, caught, ridge, worst_users

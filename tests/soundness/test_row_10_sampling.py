@@ -264,9 +264,9 @@ def test_a_sample_that_is_not_drawn_is_no_sample() -> None:
         if step:
             release.next_step()
         with pytest.raises(ap.ReleaseError, match="draw the sample"):
-            release.feed(0, np.zeros((2, 1)))
-        release.sample(10)
-        release.feed(0, np.zeros((2, 1)))
+            release.feed(0, np.zeros((2, 1), np.int64))
+        release.sample_key()
+        release.feed(0, np.zeros((2, 1), np.int64))
 
 
 def test_a_step_of_sampled_users_belongs_to_one_thread() -> None:
@@ -275,14 +275,14 @@ def test_a_step_of_sampled_users_belongs_to_one_thread() -> None:
     part = Part("g", "sums", UserBound(1.0, "one"))
     release = curator.open("g", [part], 2, 0.3, steps=2, sampling_rate=0.5)
     for use in (
-        lambda: release.sample(10),
-        lambda: release.feed(0, np.zeros((2, 1))),
+        release.sample_key,
+        lambda: release.feed(0, np.zeros((2, 1), np.int64)),
         release.next_step,
     ):
         with ThreadPoolExecutor(1) as pool, pytest.raises(ap.ReleaseError, match="the thread"):
             pool.submit(use).result()
-    release.sample(10)
-    release.feed(0, np.zeros((2, 1)))
+    release.sample_key()
+    release.feed(0, np.zeros((2, 1), np.int64))
 
 
 def test_sampled_steps_keep_a_least_noise() -> None:
