@@ -34,7 +34,9 @@ def train(path: str, returned: int) -> None:
     budget = Budget(path)
     with Curator(TARGET, reservation=budget.reserve("victim", TARGET)) as curator:
         for number in range(RELEASES):
-            curator.release(f"release {number}", np.zeros((2, 1), dtype=np.int64), bound, TARGET.mu / 2)
+            curator.release(
+                f"release {number}", np.zeros((2, 1), dtype=np.int64), bound, TARGET.mu / 2
+            )
             os.write(returned, f"{curator.token} release {number}\n".encode())
 
 

@@ -62,7 +62,7 @@ def test_models(model: Path, name: str, more: list[str]) -> None:
 
 def test_budgets(tmp_path: Path) -> None:
     file = tmp_path / "budget.db"
-    budget = ap.Budget(file, PrivacyTarget(4.0, 1e-5))
+    budget = ap.Budget.create(file, PrivacyTarget(4.0, 1e-5))
     budget.set_aside(f"May{COMMANDS}[bold]", PrivacyTarget(1.0, 1e-6))
     for more in ([], ["--json"]):
         output = run("budget", "history", file, *more)

@@ -16,7 +16,6 @@ from apportion.data.sorting import (
     starts,
     turn,
 )
-from apportion.engine import TaskRows, UserRows, threads
 from apportion.threads import extremes, row_blocks, side_by_side
 from tests.threads import this_many_threads
 

@@ -143,7 +143,7 @@ def test_ctrl_c_ends_a_long_solve_soon(single: bool) -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Timer(0.1, interrupt).start()
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012 (whichever call it is that is interrupted)
         while True:
             filtered(single, some)
     # The kernel looks every 50 ms; the rest is for a machine that is busy with other things.

@@ -41,7 +41,8 @@ def test_sorts(rows: int, threads: int) -> None:
     key, other, value = columns(rows)
     second = other % 30
     equal(kernels.starts(key, 50, threads), twin.starts(key, 50, threads))
-    for some in ((None, None), (other, None), (None, value), (other, value)):
+    given: list[tuple[Any, Any]] = [(None, None), (other, None), (None, value), (other, value)]
+    for some in given:
         equal(kernels.group(key, 50, *some, threads), twin.group(key, 50, *some, threads))
     start, other, value = twin.group(key, 50, second, value, 1)
     for each in (None, value):

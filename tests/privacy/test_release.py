@@ -132,7 +132,7 @@ def test_released_values_are_multiples_of_the_recorded_grid(mu: float) -> None:
 @pytest.mark.parametrize("dtype", [np.float64, np.int32, np.uint64, object])
 def test_sums_that_are_not_whole_numbers_are_refused_and_not_shown(dtype: type) -> None:
     desk = curator()
-    sums = np.full((100, 3), 12345).astype(dtype)
+    sums: np.ndarray = np.full((100, 3), 12345).astype(dtype)
     with pytest.raises(ap.ReleaseError, match="sums are whole numbers") as refused:
         desk.release("sums", sums, BOUND, 0.2)
     assert "12345" not in str(refused.value)

@@ -102,7 +102,9 @@ def test_threshold() -> None:
 def test_ids_come_in_order() -> None:
     keeper = curator()
     ids = np.array(["b", "c", "a"], dtype=object)
-    chosen, noisy = keeper.select("counts", ids, np.array([100_000, 200_000, 300_000]), 1, 0.2, 5e-3)
+    chosen, noisy = keeper.select(
+        "counts", ids, np.array([100_000, 200_000, 300_000]), 1, 0.2, 5e-3
+    )
     assert chosen.tolist() == ["a", "b", "c"]
     np.testing.assert_allclose(noisy, [3e5, 1e5, 2e5], atol=100)
 
@@ -123,7 +125,10 @@ def test_refused_beyond_mu() -> None:
         keeper.select("counts", np.array([1]), ones(1), 1, 1.01 * keeper.target.mu, 5e-3)
 
 
-@pytest.mark.parametrize("counts", [ones(2), np.array([math.nan]), np.ones(1), ones(1)[None], ones(1).astype(np.uint8)])
+@pytest.mark.parametrize(
+    "counts",
+    [ones(2), np.array([math.nan]), np.ones(1), ones(1)[None], ones(1).astype(np.uint8)],
+)
 def test_wrong_counts(counts: np.ndarray) -> None:
     with pytest.raises(ap.ReleaseError):
         curator().select("counts", np.array([1]), counts, 1, 0.1, 1e-3)

@@ -57,25 +57,25 @@ class TestPrivate:
         # A user with many items of its own would decide whether a model "fits into the memory".
         monkeypatch.setattr("apportion.data.memory._memory", lambda: 8 * 2 * 100)
         settings: dict[str, Any] = {"factors": 2, "sweeps": 1, "feedback": "implicit"}
-        private = ap.PrivateCatalogue(share=0.5, cap=6)
-        model = ap.MatrixFactorization(**settings, epsilon=4.0, catalogue=private).fit(data())
+        private = ap.PrivateCatalog(share=0.5, cap=6)
+        model = ap.MatrixFactorization(**settings, epsilon=4.0, catalog=private).fit(data())
         assert len(model.item_ids) <= 100 < data().items
         for public in (
-            ap.MatrixFactorization(**settings, epsilon=math.inf, catalogue=private),
+            ap.MatrixFactorization(**settings, epsilon=math.inf, catalog=private),
             ap.MatrixFactorization(**settings, epsilon=4.0),
         ):
             with pytest.raises(ap.DataError, match="does not fit into the memory"):
                 public.fit(data(public=True))
         monkeypatch.setattr("apportion.data.memory._memory", lambda: 8)
         with pytest.raises(ap.DataError, match="does not fit") as refused:  # by what was released
-            ap.MatrixFactorization(**settings, epsilon=4.0, catalogue=private).fit(data())
+            ap.MatrixFactorization(**settings, epsilon=4.0, catalog=private).fit(data())
         assert "releases: 1" in refused.value.__notes__[0]
 
     @pytest.mark.parametrize("users", [1, 2, 600])
     def test_a_cap_beyond_the_grid_is_refused_whatever_the_data(self, users: int) -> None:
-        catalogue = ap.PrivateCatalogue(share=1e-9, cap=2**50)
+        catalog = ap.PrivateCatalog(share=1e-9, cap=2**50)
         with pytest.raises(ap.ParameterError, match="is too large for a cost"):
-            ap.MatrixFactorization(2, 1, "implicit", epsilon=1e-3, catalogue=catalogue).fit(
+            ap.MatrixFactorization(2, 1, "implicit", epsilon=1e-3, catalog=catalog).fit(
                 data(users=users)
             )
 

@@ -173,9 +173,7 @@ class TestManyUsers:
 
     @pytest.mark.parametrize("factors", [3, 20, 48])
     @pytest.mark.parametrize("step", [EXPLICIT, IMPLICIT], ids=["explicit", "implicit"])
-    def test_bits_do_not_depend_on_who_else_is_asked_for(
-        self, step: FoldIn, factors: int
-    ) -> None:
+    def test_bits_do_not_depend_on_who_else_is_asked_for(self, step: FoldIn, factors: int) -> None:
         rng = np.random.default_rng(1)
         items = rng.normal(size=(300, factors)).astype(np.float32)
         counts = np.arange(300.0)

@@ -275,7 +275,7 @@ def test_a_step_of_sampled_users_belongs_to_one_thread() -> None:
     part = Part("g", "sums", UserBound(1.0, "one"))
     release = curator.open("g", [part], 2, 0.3, steps=2, sampling_rate=0.5)
     for use in (
-        lambda: release.sample_key(),
+        release.sample_key,
         lambda: release.feed(0, np.zeros((2, 1), np.int64)),
         release.next_step,
     ):

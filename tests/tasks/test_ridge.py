@@ -2,8 +2,6 @@
 
 import copy
 import math
-import threading
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,24 +10,23 @@ from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
 import apportion as ap
-from apportion.engine import CpuEngine, TaskRows
+from apportion.engine import find_engine, queries
+from apportion.engine import session as session_module
 from apportion.engine.solves import solve_filtered, solve_positive
 from apportion.privacy import (
     Curator,
+    Declared,
     NoiseSource,
     Part,
     PrivacyTarget,
     UserBound,
     UserWeights,
     pack,
-    short_rows,
     unpack,
 )
-from apportion.privacy.release import OpenRelease
 from apportion.studies.metrics import rmse, rmse_by_size
-from apportion.tasks import ridge as ridge_module
 from apportion.tasks.penalty import Penalty
-from apportion.tasks.ridge import open_statistics, solve_statistics
+from apportion.tasks.statistics import solve_exact, solve_released
 from tests.threads import this_many_threads
 
 STATISTICS: list[Any] = ["per-task", "shared", "shrunk"]
@@ -239,105 +236,89 @@ class TestSolve:
 class TestBlocks:
     """Summed, released and solved block by block."""
 
-    def parts(self, epsilon: float, tasks: int = 300) -> tuple[TaskRows, OpenRelease, Penalty]:
+    def parts(self, epsilon: float, tasks: int = 300) -> tuple[Any, Any, Any, Penalty]:
+        """A session, a query, its release, and a penalty."""
         rng = np.random.default_rng(0)
-        features: Any = rng.normal(size=(400, 6)) / 3
-        unit = 1.0
-        if epsilon < math.inf:
-            features, unit = short_rows(features, 1.0)
         user, task = np.unique(
             np.stack([np.repeat(np.arange(400), 3), rng.integers(0, tasks, 1200)]), axis=1
         )
-        labels = rng.normal(size=len(user))
-        weights = UserWeights.normalised(user, task, np.ones(len(user)))
-        if epsilon == math.inf:
-            weights = UserWeights.unbounded(user, task)
-        rows = TaskRows.sort(features, user, labels, weights.values, user, task, tasks)
-        rows = replace(rows, unit=unit)
-        curator = Curator(PrivacyTarget(epsilon, 1e-5), NoiseSource.from_seed(3))
-        mu = curator.ledger.affordable_mu()
-        release = open_statistics(curator, "statistics", weights, rows, 1.0, 1.0, mu, 0.5)
+        data = ap.TaskData(
+            user, task, rng.normal(size=(400, 6)) / 3, rng.normal(size=len(user)), tasks=tasks,
+            per_user=True,
+        )  # fmt: skip
+        session = find_engine("auto").load(data.rows())
+        session.weigh(
+            lambda graph: UserWeights.normalised(graph.user, graph.task, np.ones(len(graph.user)))
+        )
+        session.bound_features(1.0, whole=epsilon < math.inf)
+        parts = (
+            Part("A", "x x'", UserBound(1.0, "|x| <= 1"), 6, symmetric=True),
+            Part("b", "y x", UserBound(1.0, "|y x| <= 1"), 6),
+        )
+        desk = Curator(PrivacyTarget(epsilon, 1e-5), NoiseSource.from_seed(3))
+        release = Declared("statistics", parts, 1.0, (0.5, 0.5)).open(desk, tasks)
+        query = queries.Statistics(queries.RightHandSides(1.0, 1.0, "row"))
         penalty = Penalty(np.full(tasks, 0.5), np.linspace(0, 1, tasks), np.eye(6) + 0.3)
-        return rows, release, penalty
+        return session, query, release, penalty
 
-    @pytest.mark.parametrize("epsilon", [1.0, 20.0, math.inf])
-    def test_is_the_solution_from_what_was_released(self, epsilon: float) -> None:
-        rows, release, penalty = self.parts(epsilon)
-        coef = solve_statistics(rows, release, penalty, 0.7, CpuEngine())
-        rows, again, penalty = self.parts(epsilon)
-        grids = (again.grids[0], again.grids[1]) if epsilon < math.inf else None
-        A, b = again.feed(0, *CpuEngine().statistics(rows, 0, rows.tasks, grids))
+    def expected(self, A: Any, b: Any, penalty: Penalty, radius: float) -> Any:
+        """By eigenvectors."""
         assert penalty.shared is not None
         matrices = unpack(A, 6) + penalty.scale[:, None, None] * penalty.shared
         values, vectors = np.linalg.eigh(matrices)
         v = np.maximum(values, 0) + penalty.ridge[:, None]
-        radius = 0.7 * release.records[0].noise_scale * math.sqrt(12)
         rotated = np.einsum("tij,ti->tj", vectors, b)
-        expected = np.einsum("tij,tj->ti", vectors, v / (v**2 + radius**2) * rotated)
+        return np.einsum("tij,tj->ti", vectors, v / (v**2 + radius**2) * rotated)
+
+    @pytest.mark.parametrize("epsilon", [1.0, 20.0])
+    def test_is_the_solution_from_what_was_released(self, epsilon: float) -> None:
+        session, query, release, penalty = self.parts(epsilon)
+        coef = solve_released(session, query, release, penalty, 0.7)
+        session, query, again, penalty = self.parts(epsilon)
+        [(_, sums)] = session.sums(query, again.grids)
+        A, b = again.feed(0, *sums)
+        radius = 0.7 * release.records[0].noise_scale * math.sqrt(12)
+        expected = self.expected(A, b, penalty, radius)
         # Beside the ridge that noise asks for, rounding to float32 is small.
-        tolerance = 1e-11 if epsilon == math.inf else 1e-5 * np.abs(expected).max()
-        np.testing.assert_allclose(coef, expected, rtol=1e-9, atol=tolerance)
+        np.testing.assert_allclose(coef, expected, rtol=1e-9, atol=1e-5 * np.abs(expected).max())
+
+    def test_without_privacy_is_the_exact_solution(self) -> None:
+        session, query, _, penalty = self.parts(math.inf)
+        [(_, (A, b))] = session.exact_sums(query)
+        expected = self.expected(A, b, penalty, 0.0)
+        np.testing.assert_allclose(solve_exact(session, penalty), expected, rtol=1e-9, atol=1e-11)
 
     @pytest.mark.parametrize("epsilon", [1.0, math.inf])
     def test_blocks_and_threads_change_nothing(
         self, epsilon: float, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def solve() -> Any:
-            rows, release, penalty = self.parts(epsilon)
-            return solve_statistics(rows, release, penalty, 0.7, CpuEngine())
+            session, query, release, penalty = self.parts(epsilon)
+            if epsilon == math.inf:
+                return solve_exact(session, penalty)
+            return solve_released(session, query, release, penalty, 0.7)
 
         whole = solve()
         for tasks in (1, 7, 64, 100, 200):
-            monkeypatch.setattr(ridge_module, "_BLOCK_BYTES", 8 * 6 * 7 * tasks)
+            monkeypatch.setattr(session_module, "_BLOCK_BYTES", 16 * 21 * tasks)
             np.testing.assert_array_equal(solve(), whole)
         for threads in (1, 2, 5):
             with this_many_threads(threads):
                 np.testing.assert_array_equal(solve(), whole)
 
-    @pytest.mark.parametrize("threads", [1, 2])
-    def test_each_thread_for_itself(self, monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
-        def solve() -> tuple[Any, set[int]]:
-            rows, release, penalty = self.parts(1.0, tasks=64 * 16)
-            fed = set()
-
-            def feed(self: OpenRelease, *given: Any) -> Any:
-                fed.add(threading.get_ident())
-                return usual(self, *given)
-
-            usual = OpenRelease.feed
-            with monkeypatch.context() as patch, this_many_threads(threads):
-                patch.setattr(OpenRelease, "feed", feed)
-                return solve_statistics(rows, release, penalty, 0.7, CpuEngine()), fed
-
-        whole, alone = solve()
-        assert alone == {threading.get_ident()}  # few bytes: not worth it
-        monkeypatch.setattr(ridge_module, "_OWN_BYTES", 64 * 8 * 6 * 7)
-        parts, those = solve()
-        np.testing.assert_array_equal(parts, whole)
-        assert (threading.get_ident() in those) == (threads == 1)
-
-    def test_a_large_task_or_a_witness_is_for_all_threads(self) -> None:
-        shared_out = ridge_module._can_be_shared_out
-        rows, release, _ = self.parts(1.0, tasks=64 * 16)
-        with this_many_threads(2):
-            assert shared_out(rows, 64)
-            assert not shared_out(rows, 64 * 4)  # too few blocks
-            most = replace(rows, start=np.append(0, np.full(rows.tasks, rows.start[-1])))
-            assert not shared_out(most, 64)
+    def test_noise_is_drawn_in_several_threads_and_errors_come_through(self) -> None:
+        session, query, release, penalty = self.parts(1.0, tasks=64 * 16)
         with this_many_threads(1):
-            assert not shared_out(rows, 64)
-        assert not release.in_one_thread
-        curator = Curator(PrivacyTarget(1.0, 1e-5), witness=lambda *_: None)
-        assert curator.open(
-            "sums", [Part("A", "sums", UserBound(1.0, "one"))], 3, 0.1
-        ).in_one_thread
-
-    def test_an_error_in_a_thread_comes_through(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        rows, release, penalty = self.parts(1.0, tasks=64 * 16)
-        monkeypatch.setattr(ridge_module, "_OWN_BYTES", 64 * 8 * 6 * 7)
-        release.feed(700, *CpuEngine().statistics(rows, 700, 701, release.grids))
-        with this_many_threads(2), pytest.raises(ap.ReleaseError, match="fed twice"):
-            solve_statistics(rows, release, penalty, 0.7, CpuEngine())
+            alone = solve_released(session, query, release, penalty, 0.7)
+        session, query, release, penalty = self.parts(1.0, tasks=64 * 16)
+        with this_many_threads(2):
+            np.testing.assert_array_equal(
+                solve_released(session, query, release, penalty, 0.7), alone
+            )
+            session, query, release, penalty = self.parts(1.0, tasks=64 * 16)
+            release.feed(700, np.zeros((1, 21), np.int64), np.zeros((1, 6), np.int64))
+            with pytest.raises(ap.ReleaseError, match="fed twice"):
+                solve_released(session, query, release, penalty, 0.7)
 
 
 class TestStatistics:

@@ -1,7 +1,7 @@
 """What a session leaves to its kernels: functions of arrays, compiled (``cpu``) or in NumPy (``reference``).
 
-``apportion/twins`` defines them: the arguments are those of the twins, in their order. Whole sums are exact; any
-implementation gives the same, to the bit.
+``apportion/twins`` defines them: the arguments are those of the twins, in their order. Whole sums are exact;
+any implementation gives the same, to the bit.
 """
 
 from abc import ABC, abstractmethod
@@ -22,7 +22,7 @@ class Kernels(ABC):
 
     @abstractmethod
     def solve_users(self, *systems: Any, bound: float | None, stretch: bool) -> Any:
-        """Users' vectors [users, d] (``twins.users``); with a bound as 16-bit rows of it, in whole vectors."""
+        """Users' vectors [users, d] (``twins.users``); with a bound as 16-bit rows, in whole vectors."""
 
     @abstractmethod
     def short_rows(self, rows: Array, bound: float) -> Shorts:

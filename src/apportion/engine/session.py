@@ -241,7 +241,7 @@ class LocalSession(Session):
         users = self._chosen.users
         # Floating-point numbers also where there are no rows.
         of_user = np.bincount(self._chosen.user, squared, minlength=users).astype(np.float64)
-        return rounding.truncated(of_user, grid).sum(keepdims=True)[:, None]
+        return np.asarray(rounding.truncated(of_user, grid).sum(keepdims=True)[:, None])
 
     def _right_hand_sides(self, query: queries.RightHandSides, grid: float) -> Units:
         rows, start = self._right_rows(query), self._by_task.start

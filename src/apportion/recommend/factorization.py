@@ -39,6 +39,7 @@ from apportion.recommend.settings import (
     Shares,
     SufficientStatistics,
     check_bound,
+    find_allocation,
     find_regularization,
     find_solver,
     is_auto,
@@ -341,6 +342,8 @@ class MatrixFactorization(Estimator, Recommender):
             return find_solver(value)
         if name == "regularization":
             return find_regularization(value)
+        if name == "allocation" and value is None:
+            return find_allocation(None, self.feedback)
         return value
 
     def label_bound_of(self, data: Interactions) -> float:

@@ -303,7 +303,7 @@ def resolve(
     return Settings(
         target=target,
         feedback=feedback,
-        allocation=_allocation(allocation, feedback),
+        allocation=find_allocation(allocation, feedback),
         catalog=found,
         solver=find_solver(solver),
         center=center,
@@ -322,7 +322,8 @@ def resolve(
     )
 
 
-def _allocation(allocation: Allocation | None, feedback: Feedback) -> Allocation:
+def find_allocation(allocation: Allocation | None, feedback: Feedback) -> Allocation:
+    """The allocation of a recommender; by default the one that is best for the feedback."""
     if allocation is None:
         return AdaptiveWeights(0.25 if feedback == "explicit" else 0.1)
     if not isinstance(allocation, Allocation):

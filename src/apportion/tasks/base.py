@@ -52,13 +52,13 @@ class Estimator:
         return own | inside
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters by name; ``group__name`` sets one of a group.
+        """Set parameters by name; ``group__name`` sets one of a group, after the group itself.
 
         >>> from apportion import MultiTaskRidge
         >>> MultiTaskRidge().set_params(allocation__exponent=0.25).allocation.exponent
         0.25
         """
-        for name, value in params.items():
+        for name, value in sorted(params.items(), key=lambda each: "__" in each[0]):
             group, _, inside = name.partition("__")
             if group not in self._parameter_names():
                 raise ParameterError(

@@ -33,8 +33,8 @@ def gram_sums(
 ) -> tuple[Units, Units]:
     """For each task, sums of w x x' (packed upper triangle) and of w y x, in units of the grids.
 
-    The rules are those of ``privacy.rounding``: a row gives z z' in A, and in b has the weight that z z' stands
-    for. Shapes [tasks, d (d + 1) / 2] and [tasks, d].
+    The rules are those of ``privacy.rounding``: a row gives z z' in A, and in b has the weight that z z'
+    stands for. Shapes [tasks, d (d + 1) / 2] and [tasks, d].
     """
     longest = rounding.longest_root(unit, grid)
     per_square = unit / grid_of_b / longest / longest

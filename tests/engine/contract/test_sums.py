@@ -1,6 +1,7 @@
-"""Every engine gives the whole numbers that the reference engine gives, past every threshold of its kernels."""
+"""Every engine gives the whole numbers of the reference engine, past every threshold of its kernels."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -106,7 +107,7 @@ def test_shards_add_up_to_the_whole(engine: str) -> None:
         edges = [0, 1, 1, 77, 200]
         shards = [
             answer(ready(ENGINES[engine](), rows.of_users(first, stop), whole=one.whole), one)
-            for first, stop in zip(edges[:-1], edges[1:], strict=True)
+            for first, stop in pairwise(edges)
         ]
         for part, expected in enumerate(whole):
             np.testing.assert_array_equal(sum(shard[part] for shard in shards), expected)
