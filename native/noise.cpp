@@ -11,8 +11,11 @@
 // gives the same noise on every machine.
 #include "noise.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+
+#include "vectors.hpp"
 
 namespace ISA {
 namespace {
@@ -80,18 +83,44 @@ Filling fill(const Distribution& by, int64_t* out, int64_t count, int64_t at, co
     return {at, used, Filled::done, 0, 0, 0, 0};
 }
 
+Longs whole_of(Doubles x) {
+    Longs out;
+    each_part(PART { out.part[i] = __builtin_convertvector(x.part[i], Longs::Part); });
+    return out;
+}
+
+Doubles number_of(Longs x) {
+    Doubles out;
+    each_part(PART { out.part[i] = __builtin_convertvector(x.part[i], Doubles::Part); });
+    return out;
+}
+
 // noisy = sums + noise * grid, added as whole numbers of at most 2^53 + 2^60: only the noisy sum is rounded, if it
 // has more than 53 bits. False if a sum is not a multiple of the grid, or larger than 2^53 times it.
 bool add_to_sums(const double* sums, const int64_t* noise, int64_t count, double grid, double* noisy) {
-    bool fine = true;
-    for (int64_t i = 0; i < count; i++) {
-        const double units = sums[i] / grid;  // exact: the grid is a power of two
-        const bool good = std::fabs(units) <= 9007199254740992.0 && std::nearbyint(units) == units;
-        fine &= good;
-        const uint64_t whole = uint64_t(int64_t(good ? units : 0.0)) + uint64_t(noise[i]);
-        noisy[i] = double(int64_t(whole)) * grid;
-    }
-    return fine;
+    using Unsigned = Vector<uint64_t>;
+    const Doubles unit = Doubles::spread(grid), most = Doubles::spread(9007199254740992.0);
+    Longs good = Longs::spread(-1);
+    auto add = [&](const double* sum, const int64_t* drawn, double* out) {
+        const Doubles units = Doubles::load(sum) / unit;  // exact: the grid is a power of two
+        const Longs whole = whole_of(select(size(units) <= most, units, Doubles{}));
+        good = good & (number_of(whole) == units);
+        // Modulo 2^64, which noise below 2^60 never reaches.
+        const Unsigned noisy_whole = bits_as<Unsigned>(whole) + bits_as<Unsigned>(Longs::load(drawn));
+        (number_of(bits_as<Longs>(noisy_whole)) * unit).store(out);
+    };
+    constexpr int64_t LANES = Doubles::LANES;
+    int64_t at = 0;
+    for (; at + LANES <= count; at += LANES) add(sums + at, noise + at, noisy + at);
+    double sum[LANES] = {}, out[LANES];
+    int64_t drawn[LANES] = {};
+    std::copy(sums + at, sums + count, sum);
+    std::copy(noise + at, noise + count, drawn);
+    add(sum, drawn, out);
+    std::copy(out, out + (count - at), noisy + at);
+    int64_t lanes[LANES];
+    good.store(lanes);
+    return std::all_of(lanes, lanes + LANES, [](int64_t lane) { return lane != 0; });
 }
 
 }  // namespace
