@@ -11,8 +11,11 @@
 // gives the same noise on every machine.
 #include "noise.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+
+#include "vectors.hpp"
 
 namespace ISA {
 namespace {

@@ -81,12 +81,16 @@ void put(Number* array, int64_t place, V value) {
 
 typedef double Four __attribute__((vector_size(32)));
 
-// Row `lane` of the block is x[lane][at : at + 4]; entry e of lane goes to out[e * lanes + lane].
+// Entries at to at + 4 of four rows, times a factor for each row, into four lanes: entry e goes to out[e * lanes].
 template <class Number>
-void put_turned(const double* const (&row)[4], int64_t at, Number* out, int64_t lanes) {
+void put_turned(const double* const (&row)[4], const double (&factor)[4], int64_t at, Number* out, int64_t lanes) {
     typedef Number Few __attribute__((vector_size(4 * sizeof(Number))));
     Four x[4], half[4], turned[4];
-    for (int i = 0; i < 4; i++) std::memcpy(&x[i], row[i] + at, sizeof x[i]);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        std::memcpy(&x[i], row[i] + at, sizeof x[i]);
+        x[i] = x[i] * factor[i];
+    }
     half[0] = __builtin_shufflevector(x[0], x[1], 0, 4, 2, 6);
     half[1] = __builtin_shufflevector(x[0], x[1], 1, 5, 3, 7);
     half[2] = __builtin_shufflevector(x[2], x[3], 0, 4, 2, 6);
@@ -102,16 +106,16 @@ void put_turned(const double* const (&row)[4], int64_t at, Number* out, int64_t 
     }
 }
 
-// x + factor shared, divided by its largest entry, which is returned.
-inline double scaled(const double* row, int64_t width, double factor, const double* shared, double* out) {
-    double top = 1e-300;
-    for (int64_t k = 0; k < width; k++) {
-        out[k] = factor != 0.0 ? row[k] + factor * shared[k] : row[k];
-        top = std::max(top, std::fabs(out[k]));
-    }
-    const double inverse = 1.0 / top;
-    for (int64_t k = 0; k < width; k++) out[k] *= inverse;
-    return top;
+// The largest entry of a row, or a number that anything may be divided by.
+inline double largest(const double* row, int64_t width) {
+    constexpr int64_t LANES = Doubles::LANES;
+    Doubles top = Doubles::spread(1e-300);
+    int64_t k = 0;
+    for (; k + LANES <= width; k += LANES) top = greater(size(Doubles::load(row + k)), top);
+    double lanes[LANES];
+    top.store(lanes);
+    for (; k < width; k++) lanes[0] = std::max(lanes[0], std::fabs(row[k]));
+    return *std::max_element(lanes, lanes + LANES);
 }
 
 // Rows first, first + 1, ... of [systems, width] into the lanes, each with its multiple of the shared row (if there
@@ -122,16 +126,22 @@ void fill(const double* rows, int64_t systems, int64_t width, int64_t first, con
     constexpr int lanes = Vector<Number>::LANES;
     for (int block = 0; block < lanes; block += 4) {
         const double* row[4];
+        double inverse[4];
         for (int i = 0; i < 4; i++) {
             const int64_t system = std::min(first + block + i, systems - 1);
-            double* own = room + i * width;
-            sizes[block + i] = scaled(rows + system * width, width, scale ? scale[system] : 0.0, shared, own);
-            row[i] = own;
+            row[i] = rows + system * width;
+            if (scale) {
+                double* own = room + i * width;
+                for (int64_t k = 0; k < width; k++) own[k] = row[i][k] + scale[system] * shared[k];
+                row[i] = own;
+            }
+            sizes[block + i] = largest(row[i], width);
+            inverse[i] = 1.0 / sizes[block + i];
         }
         int64_t at = 0;
-        for (; at + 4 <= width; at += 4) put_turned(row, at, out + at * lanes + block, lanes);
+        for (; at + 4 <= width; at += 4) put_turned(row, inverse, at, out + at * lanes + block, lanes);
         for (; at < width; at++)
-            for (int i = 0; i < 4; i++) out[at * lanes + block + i] = Number(row[i][at]);
+            for (int i = 0; i < 4; i++) out[at * lanes + block + i] = Number(row[i][at] * inverse[i]);
     }
 }
 
@@ -146,49 +156,63 @@ struct Tridiagonal {
     Number *v, *w, *product;             // [n]
 };
 
-// Subtract v w' + w v' from rows k and on, and multiply what is left by the vector u, which lies in the matrix
-// from entry `row` on. `at` is where row k begins. In one pass, two rows at a time: each entry is read and
-// written once.
-template <class Number>
-void update_and_multiply(const Tridiagonal<Number>& own, int64_t k, int64_t row, int64_t at) {
+// Rows of a matrix that are worked on at once: what the registers hold. Every number is a chain of the same
+// products, in the same order, whatever this is.
+constexpr int ROWS = PARTS == 1 ? 4 : 2;
+
+// Of so many rows from i on, the first of which begins at entry `at`: see update_and_multiply. u_j is u[j].
+template <int rows, class Number>
+void update_rows(const Tridiagonal<Number>& own, const Number* u, int64_t i, int64_t at) {
     using V = Vector<Number>;
-    const int64_t n = own.n;
-    Number *matrix = own.matrix, *product = own.product;
-    const Number *v = own.v, *w = own.w, *u = matrix + (row - k) * V::LANES;
-    auto minus = [](V x, V a, V b, V c, V d) { return less_product(c, d, less_product(a, b, x)); };
-    int64_t i = k;
-    for (; i + 1 < n; i += 2) {
-        const int64_t below = at + n - i;  // where the next row begins
-        const V v0 = get<V>(v, i), w0 = get<V>(w, i), u0 = get<V>(u, i);
-        const V v1 = get<V>(v, i + 1), w1 = get<V>(w, i + 1), u1 = get<V>(u, i + 1);
-        V a = minus(get<V>(matrix, at), v0, w0, w0, v0);
-        V c = minus(get<V>(matrix, at + 1), v0, w1, w0, v1);
-        V e = minus(get<V>(matrix, below), v1, w1, w1, v1);
-        put(matrix, at, a);
-        put(matrix, at + 1, c);
-        put(matrix, below, e);
-        V sum0 = fused(c, u1, fused(a, u0, get<V>(product, i)));
-        V sum1 = fused(e, u1, fused(c, u0, get<V>(product, i + 1)));
-        for (int64_t j = i + 2; j < n; j++) {
-            const V vj = get<V>(v, j), wj = get<V>(w, j), uj = get<V>(u, j);
-            a = minus(get<V>(matrix, at + j - i), v0, wj, w0, vj);
-            c = minus(get<V>(matrix, below + j - i - 1), v1, wj, w1, vj);
-            put(matrix, at + j - i, a);
-            put(matrix, below + j - i - 1, c);
-            sum0 = fused(a, uj, sum0);
-            sum1 = fused(c, uj, sum1);
-            put(product, j, fused(c, u1, fused(a, u0, get<V>(product, j))));
+    V vi[rows], wi[rows], ui[rows], sum[rows];
+    Number* row[rows];  // row[r] + j: entry j of row i + r
+    for (int r = 0; r < rows; r++) {
+        vi[r] = get<V>(own.v, i + r);
+        wi[r] = get<V>(own.w, i + r);
+        ui[r] = get<V>(u, i + r);
+        sum[r] = get<V>(own.product, i + r);
+        row[r] = own.matrix + (at - i) * V::LANES;
+        at += own.n - i - r - 1;
+    }
+    auto update = [&](int r, int64_t j, V vj, V wj) {
+        const V x = less_product(wi[r], vj, less_product(vi[r], wj, get<V>(row[r], j)));
+        put(row[r], j, x);
+        return x;
+    };
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+        for (int c = r; c < rows; c++) {
+            const V x = update(r, i + c, vi[c], wi[c]);
+            sum[r] = fused(x, ui[c], sum[r]);
+            if (c > r) sum[c] = fused(x, ui[r], sum[c]);
         }
-        put(product, i, sum0);
-        put(product, i + 1, sum1);
-        at = below + n - i - 1;
+    for (int64_t j = i + rows; j < own.n; j++) {
+        const V vj = get<V>(own.v, j), wj = get<V>(own.w, j), uj = get<V>(u, j);
+        V along = get<V>(own.product, j);
+#pragma GCC unroll 4
+        for (int r = 0; r < rows; r++) {
+            const V x = update(r, j, vj, wj);
+            sum[r] = fused(x, uj, sum[r]);
+            along = fused(x, ui[r], along);
+        }
+        put(own.product, j, along);
     }
-    if (i < n) {
-        const V vi = get<V>(v, i), wi = get<V>(w, i);
-        const V a = minus(get<V>(matrix, at), vi, wi, wi, vi);
-        put(matrix, at, a);
-        put(product, i, fused(a, get<V>(u, i), get<V>(product, i)));
+    for (int r = 0; r < rows; r++) put(own.product, i + r, sum[r]);
+}
+
+// Subtract v w' + w v' from rows k and on, and add to `product` what is left times the vector u, which lies in the
+// matrix from entry `first` on. `at` is where row k begins. In one pass: each entry is read and written once.
+template <class Number>
+void update_and_multiply(const Tridiagonal<Number>& own, int64_t k, int64_t first, int64_t at) {
+    const Number* u = own.matrix + (first - k) * Vector<Number>::LANES;
+    const int64_t n = own.n;
+    int64_t i = k;
+    for (; i + ROWS <= n; i += ROWS) {
+        update_rows<ROWS>(own, u, i, at);
+        for (int r = 0; r < ROWS; r++) at += n - i - r;
     }
+    for (; i < n; at += n - i++) update_rows<1>(own, u, i, at);
 }
 
 // vector -= factor u u' vector, u having its first entry at k of the vector.
@@ -427,9 +451,12 @@ void filter(const Rotated<Number>& own, Relative<Number>& relative) {
 template <class Number>
 Vector<Number> bound_norms(const Number* matrix, int64_t entries) {
     using V = Vector<Number>;
-    V total{};
-    for (int64_t entry = 0; entry < entries; entry++)
-        total = fused(get<V>(matrix, entry), get<V>(matrix, entry), total);
+    V sums[4] = {};  // that do not wait for each other
+    for (int64_t entry = 0; entry < entries; entry++) {
+        const V x = get<V>(matrix, entry);
+        sums[entry % 4] = fused(x, x, sums[entry % 4]);
+    }
+    const V total = (sums[0] + sums[1]) + (sums[2] + sums[3]);
     return root(total + total);
 }
 
@@ -518,54 +545,77 @@ void solve_filtered(const Systems& all, const Filter& by, Work& work) {
     }
 }
 
+// Rows of the factor that are subtracted at once, and rows that they are subtracted from. As above, no number
+// depends on it.
+constexpr int PANEL = 4, BELOW = PARTS == 1 ? 2 : 1;
+
+// Subtract the products of a panel's rows u[p] from rows i on, for all columns j >= i + r; u[p] and row[r] + j:
+// entry j.
+template <int rows>
+void subtract_products(int64_t n, const double* const (&u)[PANEL], double* const (&row)[rows], int64_t i) {
+    using V = Vector<double>;
+    V factor[rows][PANEL];
+    for (int r = 0; r < rows; r++)
+        for (int p = 0; p < PANEL; p++) factor[r][p] = -get<V>(u[p], i + r);
+    auto subtract = [&](int r, int64_t j) {
+        V x = get<V>(row[r], j);
+#pragma GCC unroll 4
+        for (int p = 0; p < PANEL; p++) x = fused(factor[r][p], get<V>(u[p], j), x);
+        put(row[r], j, x);
+    };
+    for (int r = 0; r < rows; r++)
+        for (int c = r; c < rows; c++) subtract(r, i + c);
+    for (int64_t j = i + rows; j < n; j++)
+#pragma GCC unroll 2
+        for (int r = 0; r < rows; r++) subtract(r, j);
+}
+
 // Factors U'U = A in place of A, U's diagonal as reciprocals, and the solution in place of the vector; 1 in the
 // lanes where a pivot was lost in rounding.
 Vector<double> solve_by_cholesky(int64_t n, double* matrix, double* vector, Work& work) {
     using V = Vector<double>;
+    // row_of(k)[j]: entry j of row k.
+    auto row_of = [&](int64_t k) { return matrix + (k * n - k * (k - 1) / 2 - k) * V::LANES; };
     const V zero{}, one = V::spread(1.0);
     V top = zero;
-    for (int64_t k = 0, at = 0; k < n; at += n - k++) top = greater(top, get<V>(matrix, at));
+    for (int64_t k = 0; k < n; k++) top = greater(top, get<V>(row_of(k), k));
     const V lost = top * V::spread(double(n) * EPSILON);
     V failed = zero;
-    int64_t at = 0;
-    for (int64_t k = 0; k < n && !work.stopped(); at += n - k++) {
-        double* row = matrix + at * V::LANES;
-        const V pivot = get<V>(row, 0);
-        const auto good = lost < pivot;
-        failed = select(good, failed, one);
-        const V inverse = one / root(select(good, pivot, one)), solved = get<V>(vector, k) * inverse;
-        put(row, 0, inverse);
-        put(vector, k, solved);
-        for (int64_t j = k + 1; j < n; j++) {
-            const V u = get<V>(row, j - k) * inverse;
-            put(row, j - k, u);
-            put(vector, j, less_product(solved, u, get<V>(vector, j)));
-        }
-        int64_t below = at + n - k, i = k + 1;
-        for (; i + 1 < n; i += 2) {  // two rows at a time
-            const V u0 = get<V>(row, i - k), u1 = get<V>(row, i + 1 - k);
-            const int64_t after = below + n - i;
-            put(matrix, below, less_product(u0, u0, get<V>(matrix, below)));
-            put(matrix, below + 1, less_product(u0, u1, get<V>(matrix, below + 1)));
-            put(matrix, after, less_product(u1, u1, get<V>(matrix, after)));
-            for (int64_t j = i + 2; j < n; j++) {
-                const V u = get<V>(row, j - k);
-                put(matrix, below + j - i, less_product(u0, u, get<V>(matrix, below + j - i)));
-                put(matrix, after + j - i - 1, less_product(u1, u, get<V>(matrix, after + j - i - 1)));
+    for (int64_t first = 0; first < n && !work.stopped(); first += PANEL) {
+        const double* u[PANEL];
+        for (int64_t k = first; k < std::min(first + PANEL, n); k++) {
+            double* row = row_of(k);
+            u[k - first] = row;
+            // What the panel's rows above take from this one.
+            for (int64_t above = 0; above < k - first; above++) {
+                const V factor = -get<V>(u[above], k);
+                for (int64_t j = k; j < n; j++) put(row, j, fused(factor, get<V>(u[above], j), get<V>(row, j)));
             }
-            below = after + n - i - 1;
+            const V pivot = get<V>(row, k);
+            const auto good = lost < pivot;
+            failed = select(good, failed, one);
+            const V inverse = one / root(select(good, pivot, one)), solved = get<V>(vector, k) * inverse;
+            put(row, k, inverse);
+            put(vector, k, solved);
+            for (int64_t j = k + 1; j < n; j++) {
+                const V x = get<V>(row, j) * inverse;
+                put(row, j, x);
+                put(vector, j, less_product(solved, x, get<V>(vector, j)));
+            }
         }
-        if (i < n) {
-            const V u = get<V>(row, i - k);
-            put(matrix, below, less_product(u, u, get<V>(matrix, below)));
+        int64_t i = first + PANEL;
+        for (; i + BELOW <= n; i += BELOW) {
+            double* rows[BELOW];
+            for (int r = 0; r < BELOW; r++) rows[r] = row_of(i + r);
+            subtract_products<BELOW>(n, u, rows, i);
         }
+        for (; i < n; i++) subtract_products<1>(n, u, {row_of(i)}, i);
     }
     for (int64_t k = n - 1; k >= 0; k--) {
-        at -= n - k;
+        const double* row = row_of(k);
         V rest = get<V>(vector, k);
-        for (int64_t j = k + 1; j < n; j++)
-            rest = less_product(get<V>(matrix, at + j - k), get<V>(vector, j), rest);
-        put(vector, k, rest * get<V>(matrix, at));
+        for (int64_t j = k + 1; j < n; j++) rest = less_product(get<V>(row, j), get<V>(vector, j), rest);
+        put(vector, k, rest * get<V>(row, k));
     }
     return failed;
 }
