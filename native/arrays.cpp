@@ -88,6 +88,10 @@ void require(bool fine, const std::string& what) {
     if (!fine) throw nb::value_error(what.c_str());
 }
 
+void require_size(double number, const char* name) {
+    require(number >= 1e-300 && number <= 1e300, std::string(name) + " must be from 1e-300 to 1e300");
+}
+
 void require_length(int64_t length, int64_t expected, const char* name) {
     require(length == expected, std::string(name) + " must have length " + std::to_string(expected) + ", not " +
                                     std::to_string(length));

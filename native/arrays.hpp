@@ -71,6 +71,8 @@ Array<Number, dimensions> changed(nb::handle object, const char* name) {
 
 // Otherwise a ValueError.
 void require(bool fine, const std::string& what);
+// A unit or a grid: every bound that a parameter may have, and every noise, leads to one within these limits.
+void require_size(double number, const char* name);
 // The length of an array's first axis.
 void require_length(int64_t length, int64_t expected, const char* name);
 // Every number is in first : stop. In threads, without Python's lock.

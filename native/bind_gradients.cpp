@@ -70,7 +70,7 @@ struct GivenExamples {
 };
 
 void require_grid(double bound, double grid) {
-    require(grid > 0 && grid <= 1e200, "grid must be above 0");
+    require_size(grid, "grid");
     require(bound / grid <= 134217728.0, "grid must not be below the bound over 2^27");
 }
 

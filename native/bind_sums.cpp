@@ -88,10 +88,6 @@ struct GivenRows {
     }
 };
 
-void require_size(double number, const char* name) {
-    require(number >= 1e-200 && number <= 1e200, std::string(name) + " must be from 1e-200 to 1e200");
-}
-
 nb::tuple gram_sums(nb::handle features, int64_t d, nb::handle user, nb::handle label, nb::handle share,
                     nb::handle weight, nb::handle start, double unit, double grid, double grid_of_b,
                     int64_t threads) {

@@ -173,9 +173,12 @@ def test_a_reservation_knows_its_noise_key(budget: Budget) -> None:
     reservation = budget.reserve("x", ONE)
     first = Curator(ONE, NoiseSource.from_key(key), reservation)
     first.release("a", ZEROS, BOUND, 0.1)
+    reservation.leave()
     for noise in (None, NoiseSource.from_key(bytes(32))):
+        resumed = budget.resume(reservation.token)
         with pytest.raises(BudgetExceededError, match="another noise key"):
-            Curator(ONE, noise, budget.resume(reservation.token))
+            Curator(ONE, noise, resumed)
+        resumed.leave()
     again = Curator(ONE, NoiseSource.from_key(key), budget.resume(reservation.token))
     again.release("a", ZEROS, BOUND, 0.1)
     assert [one.name for one in budget.history()[0].releases] == ["a"]

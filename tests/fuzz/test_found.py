@@ -246,3 +246,21 @@ def test_a_budget_needs_a_target(tmp_path: Path) -> None:
     with pytest.raises(ap.ParameterError, match="cap must be a PrivacyTarget"):
         ap.Budget.create(tmp_path / "budget.db", 1.0)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("size", [1e-100, 1e100])
+def test_bounds_whose_squares_are_hardly_numbers(size: float) -> None:
+    user, task = np.repeat(np.arange(60), 3), np.tile(np.arange(3), 60)
+    features, label = np.random.default_rng(0).normal(size=(2, 180, 2)) * size
+    data = ap.TaskData(user, task, features, label[:, 0], tasks=3)
+    models: tuple[Any, ...] = (
+        *(ap.MultiTaskRidge(statistics=kind) for kind in ("shrunk", "per-task", "shared")),
+        ap.MultiTaskDescent(steps=2, gradient_bound=size),
+    )
+    for model in models:
+        model.set_params(feature_bound=size, label_bound=size, noise_seed=0)
+        native, plain = (
+            model.set_params(engine=one).fit(data).coef_ for one in ("auto", "reference")
+        )
+        assert np.isfinite(native).all()
+        np.testing.assert_allclose(native, plain, rtol=1e-6)

@@ -233,4 +233,4 @@ def test_wrong_arrays_are_refused() -> None:
     refused(8, "function", ValueError, "needs a function's address")
     refused(11, 0.0, ValueError, "bound must be")
     refused(12, 2.0**-30, ValueError, "grid must not be below")
-    refused(12, 0.0, ValueError, "grid must be above 0")
+    refused(12, 0.0, ValueError, "grid must be from")

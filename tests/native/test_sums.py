@@ -48,6 +48,22 @@ def test_gram_sums(d: int, isa: str) -> None:
     assert expected[0].any()
 
 
+@pytest.mark.parametrize("mu", [8.0, 1e-90])
+@pytest.mark.parametrize("bound", [1e-100, 1e100])
+def test_bounds_as_small_and_as_large_as_they_may_be(bound: float, mu: float, isa: str) -> None:
+    rows = rows_of(9, bound=bound)[:-2]
+    grid = UserBound(bound**2, "").grid(mu)
+    rows[3][:] *= bound  # labels
+    found = kernels.gram_sums(*rows, grid, grid, 2)
+    assert_equal(found, twins.gram_sums(*(*rows, grid, grid)))
+    assert all(each.any() == (mu > 1) for each in found)
+    found = kernels.label_sums(*rows, grid, 2)
+    assert_equal([found], [twins.label_sums(*(*rows, grid))])
+    values = rows[3] * bound
+    found = kernels.number_sums(rows[2], values, USERS, grid, 2)
+    assert_equal([found], [twins.number_sums(rows[2], values, USERS, grid)])
+
+
 @pytest.mark.parametrize("d", [256, 512])
 def test_gram_sums_of_many_factors(d: int, isa: str) -> None:
     rows = rows_of(d)

@@ -44,7 +44,6 @@ FEATURE_BOUND, LABEL_BOUND = 2.0, 0.7
 VICTIM = 15  # in the middle of the others, whose ids are even
 VICTIM_KEYS = (VICTIM, int(id_keys(np.array([VICTIM]))[0]))  # with features per user, and per row
 
-KERNELS = (TwinKernels, NativeKernels)
 PRIVATE_ALLOCATIONS: list[ap.Allocation] = [
     ap.UniformWeights(),
     ap.AdaptiveWeights(0.5),
@@ -387,11 +386,11 @@ def notices(fit: Fit, data: Data, neighbour: Data) -> bool:
 
 
 def plant(patch: pytest.MonkeyPatch, method: str, fault: Callable[[Any], Any]) -> None:
-    """Put a fault in the place of a session's method, or of one of its kernels', compiled or not.
+    """Put a fault in the place of a session's method. ``fault`` is given the honest method."""
+    patch.setattr(LocalSession, method, fault(vars(LocalSession)[method]))
 
-    ``fault`` is given the honest method.
-    """
-    kinds = [kind for kind in (LocalSession, *KERNELS) if method in vars(kind)]
-    assert kinds, f"neither sessions nor kernels have a method {method}"
-    for kind in kinds:
+
+def plant_kernel(patch: pytest.MonkeyPatch, method: str, fault: Callable[[Any], Any]) -> None:
+    """Put a fault in the place of a kernel, compiled or not."""
+    for kind in (TwinKernels, NativeKernels):
         patch.setattr(kind, method, fault(vars(kind)[method]))

@@ -17,11 +17,11 @@ from apportion.data import Graph
 from apportion.engine import Session, session
 from apportion.engine.feed import released
 from apportion.engine.queries import Counts, Gramian
-from apportion.privacy import UserWeights, short_rows
+from apportion.privacy import UserWeights
 from apportion.recommend import factorization
 from apportion.recommend import training as steps
 from apportion.recommend.preparation import Preparation
-from tests.soundness.harness import VICTIM, Change, check, notices, plant
+from tests.soundness.harness import VICTIM, Change, check, notices, plant, plant_kernel
 
 ITEMS, RANGE = 15, (1.0, 5.0)
 
@@ -168,10 +168,14 @@ def test_ratings_without_a_range(size: float, solver: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("engine", ["cpu", "reference"])
 def test_a_vector_beyond_numbers(monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
-    def overflowing(self: Any, items: Any, shared: Any, ridge: Any) -> Any:
-        return np.full((len(ridge), items.shape[1]), np.nan)
+    def fault(honest: Any) -> Any:
+        def overflowing(self: Any, *systems: Any, bound: float, stretch: bool) -> Any:
+            vectors = honest(self, *systems, bound=None, stretch=False)
+            return self.short_rows(vectors * np.nan, bound)
 
-    plant(monkeypatch, "_solve", lambda honest: overflowing)
+        return overflowing
+
+    plant_kernel(monkeypatch, "solve_users", fault)
     model = training(engine=engine)(neighbours(worst_users()["ordinary"])[0])
     assert np.isfinite(model.items).all()
 
@@ -211,11 +215,16 @@ class TestPlantedFaults:
 
     @pytest.mark.parametrize("matrices", ["shared", "per-item"])
     def test_user_vectors_not_bounded(self, monkeypatch: pytest.MonkeyPatch, matrices: str) -> None:
-        def twice(rows: Any, bound: float, *, stretch: bool) -> Any:
-            return short_rows(rows, 2 * bound, stretch=stretch)
+        def fault(honest: Any) -> Any:
+            def twice(self: Any, *given: Any, **more: Any) -> None:
+                honest(self, *given, **more)
+                self._unit *= 2
 
-        monkeypatch.setattr(session, "short_rows", twice)
-        weak = {"regularization": 1e-3, "solver__matrices": matrices}
+            return twice
+
+        plant(monkeypatch, "solve_users", fault)
+        # Compiled kernels refuse what is far beyond the bound.
+        weak = {"regularization": 1e-3, "solver__matrices": matrices, "engine": "reference"}
         assert self.caught("extremes in turn", **weak)
         assert self.caught("extremes in turn", **weak, feedback="implicit")
 

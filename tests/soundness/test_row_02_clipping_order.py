@@ -23,15 +23,15 @@ from tests.soundness.harness import (
 )
 
 EXTRA = worst_users()["at the bound in all tasks"]
-# Nothing is ever clipped by it, and a row's gradient is still a whole number of units.
-WIDE = 1e9
+# Nothing is ever clipped by it, on a grid that is still far finer than the bounds.
+WIDE, FINE = 64.0, 2.0**-20
 
 
 def summed_then_clipped(honest: Any) -> Any:
     """The paper's line: clip(sum over users of weighted gradients, bound), task by task."""
 
     def gradients(self: Any, query: Gradients, grid: float) -> Any:
-        total = honest(self, replace(query, bound=WIDE), grid) * grid
+        total = honest(self, replace(query, bound=WIDE), FINE) * FINE
         norm = np.linalg.norm(total, axis=1, keepdims=True)
         return truncated(total * np.minimum(1, query.bound / np.maximum(norm, 1e-300)), grid)
 
@@ -39,7 +39,8 @@ def summed_then_clipped(honest: Any) -> Any:
 
 
 def unclipped(honest: Any) -> Any:
-    return lambda self, query, grid: honest(self, replace(query, bound=WIDE), grid)
+    # Twice the bound: kernels take no part that is far beyond what the grid was made for.
+    return lambda self, query, grid: honest(self, replace(query, bound=2 * query.bound), grid)
 
 
 def test_clipping_before_summing_is_safe() -> None:

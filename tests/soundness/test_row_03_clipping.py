@@ -2,17 +2,18 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import apportion as ap
 from apportion.engine import session
-from apportion.privacy import short_rows
 from tests.soundness.harness import (
     FEATURE_BOUND,
     LABEL_BOUND,
     caught,
     compare,
     neighbours,
+    plant,
     ridge,
     worst_users,
 )
@@ -28,7 +29,10 @@ def test_the_noise_is_scaled_by_the_bounds() -> None:
 
 
 def test_missing_clipping_of_labels_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "clip_values", lambda values, bound: values)
+    # Twice the bound: what is far beyond it gives nothing at all.
+    monkeypatch.setattr(
+        session, "clip_values", lambda values, bound: np.clip(values, -2 * bound, 2 * bound)
+    )
     assert caught(ridge(ap.UniformWeights()), EXTRA)
 
 
@@ -36,8 +40,14 @@ def test_missing_clipping_of_labels_is_caught(monkeypatch: pytest.MonkeyPatch) -
 def test_features_beyond_the_bound_are_caught(
     monkeypatch: pytest.MonkeyPatch, times: float
 ) -> None:
-    def longer(rows: Any, bound: float) -> Any:
-        return short_rows(rows, times * bound)
+    def fault(honest: Any) -> Any:
+        def longer(self: Any, bound: float, **given: Any) -> None:
+            honest(self, bound, **given)
+            self._unit *= times
 
-    monkeypatch.setattr(session, "short_rows", longer)
-    assert caught(ridge(ap.UniformWeights()), EXTRA)
+        return longer
+
+    plant(monkeypatch, "bound_features", fault)
+    # Compiled kernels refuse what is far beyond the bound.
+    engine = "auto" if times < 1.1 else "reference"
+    assert caught(ridge(ap.UniformWeights(), engine=engine), EXTRA)

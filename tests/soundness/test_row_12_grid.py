@@ -211,7 +211,10 @@ RULES: dict[str, tuple[str, Any]] = {
         lambda x, factor: 1.001 * factor[:, None] * x.astype(np.float64),
     ),
     "gradients": ("descent, rows", lambda x, slope, grid: 1.001 * (slope / grid)[:, None] * x),
-    "shortened": ("descent, users", lambda slope, excess: slope),
+    "shortened": (
+        "descent, users",
+        lambda slope, excess: np.where(excess > 1, 1.5 * slope / np.maximum(excess, 1), slope),
+    ),
 }
 
 

@@ -19,7 +19,7 @@ from apportion.recommend import factorization
 from apportion.recommend import training as steps
 from apportion.recommend.intercepts import estimate
 from apportion.recommend.planner import forecasts
-from tests.soundness.harness import Change, Tape, check, notices, plant, recording
+from tests.soundness.harness import Change, Tape, check, notices, plant, plant_kernel, recording
 from tests.soundness.test_recommender import (
     DESCENT,
     ITEMS,
@@ -147,7 +147,7 @@ def test_vectors_of_zeros_and_labels_beyond_numbers(
 ) -> None:
     # None times infinity is undefined, but such a user's part is zero.
     sized(monkeypatch, 1e200)
-    plant(
+    plant_kernel(
         monkeypatch,
         "solve_users",
         lambda honest: lambda *systems, **given: 0 * honest(*systems, **given),

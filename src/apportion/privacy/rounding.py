@@ -83,7 +83,7 @@ def usable_slopes(slope: Array, norm: Array) -> Array:
     return np.where(np.isfinite(slope) & (norm >= 1e-150), slope, 0.0)
 
 
-def shortened(slope: Array, excess: Array) -> Array:
+def shortened(slope: Array, excess: Array | np.float64) -> Array:
     """Slopes over how often their gradient exceeds the bound, where it does, [rows]."""
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         return np.where(excess > 1.0, slope / excess, slope)

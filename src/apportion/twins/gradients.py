@@ -106,8 +106,7 @@ def user_gradients(
         _, place = np.unique(task[own], return_inverse=True)
         with np.errstate(over="ignore"):
             excess = math.sqrt(np.sum(np.bincount(place, parts[own]) ** 2))
-        if excess > 1.0:
-            slope[own] /= excess
+        slope[own] = rounding.shortened(slope[own], np.float64(excess))
     units: Units = _sum(features, feature_row, task, slope, coef, grid)
     return units
 
