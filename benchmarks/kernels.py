@@ -1,6 +1,6 @@
 """Speed of the processor engine's inner loops, as ratios to a peer in alternating rounds of the same run.
 
-NUMBA_NUM_THREADS=2 python -m benchmarks.kernels
+APPORTION_NUM_THREADS=2 python -m benchmarks.kernels
 
 The fastest round counts, in CPU seconds divided by the number of threads: other processes on the machine
 then matter least.
@@ -14,15 +14,15 @@ from functools import partial
 import numpy as np
 import scipy.sparse
 from implicit.cpu.topk import topk
-from numba import get_num_threads, njit
 from threadpoolctl import threadpool_limits
 
 import apportion as ap
 from apportion.engine import CpuEngine, Session, queries
-from apportion.engine.cpu.gram import TILE, add_upper, aligned
-from apportion.engine.cpu.topk import top
-from apportion.engine.cpu.users import _solve_exactly, solve_users
+from apportion.engine.topk import top
+from apportion.engine.users import solve_users
 from apportion.privacy import UserBound
+from apportion.threads import thread_count
+from apportion.twins import users as twin
 
 USERS, ITEMS, ROWS = 136_677, 20_108, 10_000_000
 TOP_USERS = 10_000
@@ -37,38 +37,8 @@ def fastest(*works: Callable[[], object], rounds: int = 5) -> list[float]:
             start = time.process_time()
             work()
             if number:
-                best[place] = min(best[place], (time.process_time() - start) / get_num_threads())
+                best[place] = min(best[place], (time.process_time() - start) / thread_count())
     return best
-
-
-@njit  # type: ignore[untyped-decorator]
-def _repeat(tile: np.ndarray, total: np.ndarray, times: int) -> None:
-    for _ in range(times):
-        add_upper(tile, tile, len(tile), total)
-
-
-def gram() -> None:
-    """One thread: GFLOP/s of one triangle, and of a matrix product of NumPy's."""
-    rng = np.random.default_rng(0)
-    for dtype in (np.float32, np.float64):
-        square = rng.normal(size=(768, 768)).astype(dtype)
-        for d in SIZES:
-            tile, total = aligned((TILE, d), dtype), aligned((d, d), dtype)
-            tile[:] = rng.normal(size=tile.shape)
-            times = 10**9 // (TILE * d * (d + 1))
-            work = [
-                partial(_repeat, tile, total, times),
-                partial(np.matmul, square, square),
-            ]
-            with threadpool_limits(1):
-                ours, peer = fastest(*work, rounds=9)
-            # CPU seconds were divided by the threads, of which there was one.
-            rate = times * TILE * d * (d + 1) / ours / get_num_threads() / 1e9
-            limit = 2 * len(square) ** 3 / peer / get_num_threads() / 1e9
-            print(
-                f"Gram, {np.dtype(dtype).name}, d = {d}: {rate:.0f} GFLOP/s (half counted), "
-                f"{rate / limit:.2f} x those of NumPy's product ({limit:.0f})"
-            )
 
 
 def sweeps() -> None:
@@ -77,7 +47,9 @@ def sweeps() -> None:
     rng = np.random.default_rng(0)
     start, item = data.by_user.start, data.by_user.other
     label = np.ones(len(item))
-    few = np.arange(0, len(start) - 1, 50)
+    few = np.arange(0, len(start) - 1, 500)  # NumPy takes the time of many
+    some = np.concatenate([[0], np.cumsum(np.diff(start)[few])])
+    own = np.concatenate([np.arange(start[user], start[user + 1]) for user in few])
     for d in SIZES:
         items = rng.normal(size=(ITEMS, d)) / np.sqrt(d)
         for feedback in ("explicit", "implicit"):
@@ -85,16 +57,14 @@ def sweeps() -> None:
             ridge = np.full(len(start) - 1, 5.0) if implicit else 0.1 * np.diff(start)
             shared = 0.01 * items.T @ items if implicit else np.zeros((d, d))
             system = (start, item, label, items, ridge, shared)
-            vectors = np.zeros((len(start) - 1, d))
+            slowly = (some, item[own], label[own], items, ridge[few], shared)
             ours, plain = fastest(
                 partial(solve_users, *system),
-                partial(_solve_exactly, few, *system, vectors),
+                partial(in_one_thread, twin.solve_users, *slowly),
                 rounds=3,
             )
             plain *= len(item) / np.diff(start)[few].sum()
-            print(
-                f"user step, {feedback}, d = {d}: {ours:.2f} s, {ours / plain:.3f} x plain float64"
-            )
+            print(f"user step, {feedback}, d = {d}: {ours:.2f} s, {ours / plain:.3f} x NumPy's")
         features = rng.normal(size=(USERS, d))
         grids = UserBound(1.0, "A").grid(1.0), UserBound(1.0, "b").grid(1.0)
         session = CpuEngine().load(replace(data.rows(), features=features))
@@ -129,6 +99,12 @@ def sweeps() -> None:
         )
 
 
+def in_one_thread(work: Callable[..., object], *arguments: object) -> None:
+    """Threads that wait for each other would count."""
+    with threadpool_limits(1):
+        work(*arguments)
+
+
 def sums(session: Session, query: queries.Query, grids: tuple[float, ...]) -> None:
     """All blocks, one after the other."""
     for _ in session.sums(query, grids):
@@ -154,7 +130,7 @@ def best_items() -> None:
                 top(scores, 20, start[first : first + 801], item)
 
         def peer(users: np.ndarray = users, items: np.ndarray = items) -> None:
-            topk(items, users, 20, filter_query_items=history, num_threads=get_num_threads())
+            topk(items, users, 20, filter_query_items=history, num_threads=thread_count())
 
         mine, its = fastest(ours, peer, rounds=3)
         print(
@@ -163,6 +139,5 @@ def best_items() -> None:
 
 
 if __name__ == "__main__":
-    gram()
     sweeps()
     best_items()

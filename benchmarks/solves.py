@@ -1,7 +1,7 @@
 """What follows the sums of per-item statistics: noise, projection, solution; in alternating rounds.
 
-NUMBA_NUM_THREADS=2 python -m benchmarks.solves
-NUMBA_NUM_THREADS=2 python -m benchmarks.solves --dimension 128 --systems 20108 --rounds 3
+APPORTION_NUM_THREADS=2 python -m benchmarks.solves
+APPORTION_NUM_THREADS=2 python -m benchmarks.solves --dimension 128 --systems 20108 --rounds 3
 """
 
 import argparse
@@ -12,17 +12,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numba import get_num_threads, njit, prange
+from numba import njit, prange
 
 from apportion.data.rows import Rows
 from apportion.engine import queries
 from apportion.engine.base import Block
-from apportion.engine.solves import solve_positive
-from apportion.engine.solves import solve_filtered
-from apportion.engine.reference import ReferenceSession
-from apportion.engine import TaskRows
+from apportion.engine.reference import TwinKernels
+from apportion.engine.session import LocalSession
 from apportion.engine.solves import solve_filtered, solve_positive
-from apportion.threads import in_threads
 from apportion.privacy import (
     Curator,
     NoiseSource,
@@ -35,14 +32,14 @@ from apportion.privacy import (
 from apportion.privacy.discrete import Scales
 from apportion.tasks.penalty import Penalty
 from apportion.tasks.statistics import solve_exact, solve_released
-from apportion.threads import in_threads
+from apportion.threads import in_threads, thread_count
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def main(dimensions: list[int], systems: int, rounds: int) -> None:
     for d in dimensions:
-        print(f"{systems:,} systems of dimension {d}, {get_num_threads()} threads")
+        print(f"{systems:,} systems of dimension {d}, {thread_count()} threads")
         item_step(d, systems, rounds)  # first, as the other's temporaries would hide its memory
         compare_solvers(d, min(systems, 2**25 // d**2), rounds, systems)
 
@@ -126,19 +123,20 @@ def fastest(
     first = next(iter(best.values()))
     for name, (wall, cpu) in best.items():
         print(
-            f"{title}, {name}: {scale * wall:.3f} s ({scale * cpu / get_num_threads():.3f} CPU s a "
+            f"{title}, {name}: {scale * wall:.3f} s ({scale * cpu / thread_count():.3f} CPU s a "
             f"thread), {wall / first[0]:.2f} x"
         )
     return {name: wall for name, (wall, _) in best.items()}
 
 
-class _Sums(ReferenceSession):
+class _Sums(LocalSession):
     """Sums that cost nothing but the memory."""
 
     def __init__(self, dimension: int, systems: int) -> None:
         nobody = np.zeros(0, dtype=np.int64)
         super().__init__(
-            Rows(np.zeros(1, np.int64), nobody, np.arange(systems), nobody.view(np.uint64))
+            Rows(np.zeros(1, np.int64), nobody, np.arange(systems), nobody.view(np.uint64)),
+            TwinKernels(),
         )
         self._width = dimension
 
