@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.privacy import rounding
+from apportion.privacy.bounds import row_sums
 
 Array = NDArray[np.float64]
 Units = NDArray[np.int64]
@@ -50,7 +51,7 @@ def margins(features: Array, feature_row: Integers, task: Integers, coef: Array)
         some = slice(first, first + _BLOCK)
         x = features[feature_row[some]]
         with np.errstate(over="ignore", invalid="ignore"):
-            found[some] = np.einsum("ij,ij->i", coef[task[some]], x)
+            found[some] = row_sums(coef[task[some]] * x)
     return found
 
 

@@ -22,6 +22,8 @@ def solve_users(
 
     The sum is over the user's rows ``start[u]:start[u + 1]``; x are rows of ``items`` [items, d]. A
     direction that nothing determines is left out; without rows, or if all labels are zero, v is zero.
+
+    A library's product of matrices might round by where the rows lie in memory, and so by who else is there.
     """
     users, d = len(start) - 1, items.shape[1]
     vectors = np.zeros((users, d))
@@ -29,9 +31,9 @@ def solve_users(
         own = slice(int(start[user]), int(start[user + 1]))
         X, y = items[item[own]], label[own]
         if y.any():
-            A = X.T @ X + shared
+            A = shared + [(X[:, k, None] * X).sum(axis=0) for k in range(d)]
             A[np.diag_indices(d)] += ridge[user]
-            vectors[user] = solve_semidefinite(A, X.T @ y)
+            vectors[user] = solve_semidefinite(A, (y[:, None] * X).sum(axis=0))
     return vectors
 
 
@@ -50,8 +52,8 @@ def solve_semidefinite(A: Array, b: Array) -> Array:
         A[p + 1 :, p + 1 :] -= np.outer(A[p, p + 1 :], A[p, p + 1 :])
         v[p + 1 :] -= A[p, p + 1 :] * v[p]
     for p in reversed(range(d)):
-        rest = v[p] - A[p, p + 1 :] @ v[p + 1 :]
-        v[p] = rest / A[p, p] if A[p, p] else 0.0
+        v[p] = v[p] / A[p, p] if A[p, p] else 0.0
+        v[:p] -= A[:p, p] * v[p]
     return v
 
 
