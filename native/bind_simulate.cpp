@@ -1,8 +1,9 @@
 // Who takes which items, for simulated data. The twin is twins/simulate.py.
 //
 // A user draws items by popularity, p_i, and takes one with probability c(u . v_i), c being a table of chances over
-// agreement. Every user has random numbers of its own, SplitMix64 of the seed and the user's number, so that threads
-// change nothing. After 60 draws an item that is to be taken, the user goes on with the most popular items left.
+// agreement. Every user has random numbers of its own, SplitMix64 of the seed and the user's number, so that
+// threads change nothing. After 60 draws an item that is to be taken, the user goes on with the most popular items
+// left.
 #include <algorithm>
 #include <vector>
 

@@ -14,7 +14,7 @@ import pytest
 
 import apportion as ap
 from apportion.data import Graph
-from apportion.engine import Session, session
+from apportion.engine import session
 from apportion.engine.feed import released
 from apportion.engine.queries import Counts, Gramian
 from apportion.privacy import UserWeights
@@ -231,8 +231,8 @@ class TestPlantedFaults:
     def test_exact_number_of_users(self, monkeypatch: pytest.MonkeyPatch) -> None:
         prepare = steps.prepare
 
-        def exact(settings: Any, data: ap.Interactions, session: Session, curator: Any) -> Any:
-            found = prepare(settings, data, session, curator)
+        def exact(settings: Any, data: ap.Interactions, *given: Any) -> Any:
+            found = prepare(settings, data, *given)
             return replace(found, users=float(data.users))
 
         monkeypatch.setattr(factorization, "prepare", exact)

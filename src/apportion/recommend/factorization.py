@@ -214,10 +214,10 @@ class MatrixFactorization(Estimator, Recommender):
     ) -> ItemModel:
         """Prepare, choose, sweep, report."""
         if preparation is None:
-            preparation = prepare(settings, data, session, curator)
+            preparation = prepare(settings, data, session, curator, self._check_size)
         else:
+            self._check_size(len(preparation.item_ids))
             resume_preparation(settings, preparation, data, session, curator, paid=paid)
-        self._check_size(len(preparation.item_ids))
         choice = self._choose(settings, preparation)
         plan = releases.plan(settings, choice)
         known = learn_offsets(settings, plan, preparation, session, curator)
@@ -295,7 +295,7 @@ class MatrixFactorization(Estimator, Recommender):
             settings.target, self.noise_seed, None, budget, "preparation", cost
         ) as curator:
             session = find_engine(self.engine).load(_rows(settings, data))
-            prepared = prepare(settings, data, session, curator)
+            prepared = prepare(settings, data, session, curator, self._check_size)
         return replace(prepared, paid=curator.token)
 
     def forecasts(self, preparation: Preparation) -> list[Forecast]:

@@ -34,15 +34,23 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 
 def prepare(
-    settings: Settings, data: Interactions, session: Session, curator: Curator
+    settings: Settings,
+    data: Interactions,
+    session: Session,
+    curator: Curator,
+    check_size: Callable[[int], object] = lambda items: None,
 ) -> Preparation:
-    """Release what comes before anything is fitted; the session is left with weighted rows."""
+    """Release what comes before anything is fitted; the session is left with weighted rows.
+
+    ``check_size`` refuses models of too many items, as soon as it is known how many there are.
+    """
     mean = 0.0
     if settings.center == "global":
         mean = _release_mean(settings, session, curator)
     elif settings.center == "user" and settings.rating_range is not None:
         mean = sum(settings.rating_range) / 2  # of a user without ratings
     item_ids, sizes = settings.catalog.choose(data.item_ids, session, curator)
+    check_size(len(item_ids))
     if sizes is None and settings.allocation.counts is not None:
         sizes = settings.allocation.counts.estimate(session, curator)
     weigh(settings, data, session, curator, sizes)
