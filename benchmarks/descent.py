@@ -12,10 +12,11 @@ import numpy as np
 import apportion as ap
 from apportion.data.rows import Rows
 from apportion.engine import CpuEngine, queries
+from apportion.privacy import UserBound
 from apportion.tasks.losses import LOSSES
 from benchmarks.timing import seconds
 
-GRID = 2.0**-40  # what every part of a sum is a multiple of, as in a release
+GRID = UserBound(1.0, "a gradient").grid(1.0)
 
 
 def main(rows: int, dimension: int, tasks: int, per_user: int) -> None:

@@ -29,7 +29,7 @@ def sweep(rows: int) -> float:
 
 
 def main(millions: list[float]) -> None:
-    sweep(100_000)  # compiles
+    sweep(100_000)  # warms up
     seconds = []
     for million in millions:
         seconds.append(sweep(int(million * 1e6)))

@@ -25,7 +25,7 @@ def main(factors: int = 128, like: str = "ml-20m") -> None:
     vectors = 8e-6 * factors * (data.users + data.items)
     for solver in (ap.SufficientStatistics("shared"), ap.SufficientStatistics("per-item")):
         model = ap.MatrixFactorization(factors, 1, "implicit", epsilon=1.0, solver=solver)
-        model.fit(small)  # compiles
+        model.fit(small)  # warms up
         Path("/proc/self/clear_refs").write_text("5")
         before = status("VmRSS")
         model.fit(data)

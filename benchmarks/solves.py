@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
 
 from apportion.data.rows import Rows
 from apportion.engine import queries
@@ -27,12 +26,12 @@ from apportion.privacy import (
     PrivacyTarget,
     UserBound,
     packed_width,
-    unpack,
 )
 from apportion.privacy.discrete import Scales
 from apportion.tasks.penalty import Penalty
 from apportion.tasks.statistics import solve_exact, solve_released
 from apportion.threads import in_threads, thread_count
+from apportion.twins import solves as twin
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -52,15 +51,14 @@ def compare_solvers(d: int, sample: int, rounds: int, systems: int) -> None:
     packed = np.ascontiguousarray(gram[:, *np.triu_indices(d)])
     noise = 3 * np.sqrt(d)
     noisy, radius = packed + noise * rng.normal(size=packed.shape), noise * np.sqrt(2 * d)
-    full, b, alpha = unpack(noisy, d), rng.normal(size=(sample, d)), np.ones(sample)
+    b, alpha = rng.normal(size=(sample, d)), np.ones(sample)
     regular = gram + np.eye(d)
     fastest(
         "  noisy",
         {
             "lanes": lambda: solve_filtered(noisy, b, alpha, radius),
             "lanes in float64": lambda: solve_filtered(noisy, b, alpha, 1e-3 * radius),
-            "LAPACK from numba": lambda: _by_lapack(full, b, alpha, radius),
-            "numpy eigh": lambda: in_threads(partial(_by_eigh, ridge=radius), full, b, alpha),
+            "LAPACK": lambda: in_threads(partial(_by_lapack, ridge=radius), noisy, b, alpha),
         },
         rounds,
         systems / sample,
@@ -69,8 +67,7 @@ def compare_solvers(d: int, sample: int, rounds: int, systems: int) -> None:
         "  exact",
         {
             "lanes": lambda: solve_positive(packed, b, alpha),
-            "LAPACK from numba": lambda: _by_cholesky(regular, b),
-            "numpy solve": lambda: in_threads(np.linalg.solve, regular, b[:, :, None]),
+            "LAPACK": lambda: in_threads(np.linalg.solve, regular, b[:, :, None]),
         },
         rounds,
         systems / sample,
@@ -161,37 +158,8 @@ def _draw(noise: NoiseSource, d: int, systems: int) -> None:
         noise.discrete_gaussian("A", 0, first, min(256, systems - first), scales)
 
 
-def _by_eigh(A: Array, b: Array, alpha: Array, ridge: float) -> Array:
-    values, vectors = np.linalg.eigh(A)
-    values = np.maximum(values, 0.0) + alpha[:, None]
-    filtered = values / (values**2 + ridge**2)
-    rotated = np.einsum("tij,ti->tj", vectors, b)
-    return np.asarray(np.einsum("tij,tj->ti", vectors, filtered * rotated))
-
-
-@njit(parallel=True)  # type: ignore[untyped-decorator]
-def _by_lapack(A: Array, b: Array, alpha: Array, ridge: float) -> Array:
-    theta = np.empty_like(b)
-    for i in prange(len(A)):
-        values, vectors = np.linalg.eigh(A[i])
-        values = np.maximum(values, 0.0) + alpha[i]
-        theta[i] = vectors @ (values / (values**2 + ridge**2) * (vectors.T @ b[i]))
-    return theta
-
-
-@njit(parallel=True)  # type: ignore[untyped-decorator]
-def _by_cholesky(A: Array, b: Array) -> Array:
-    theta = np.empty_like(b)
-    for i in prange(len(A)):
-        lower = np.linalg.cholesky(A[i])
-        solved = b[i].copy()
-        for k in range(len(solved)):
-            solved[k] = (solved[k] - lower[k, :k] @ solved[:k]) / lower[k, k]
-        upper = np.ascontiguousarray(lower.T)
-        for k in range(len(solved) - 1, -1, -1):
-            solved[k] = (solved[k] - upper[k, k + 1 :] @ solved[k + 1 :]) / upper[k, k]
-        theta[i] = solved
-    return theta
+def _by_lapack(packed: Array, b: Array, alpha: Array, ridge: float) -> Array:
+    return twin.solve_filtered(packed, b, alpha, ridge, None, None)
 
 
 def _peak() -> float:
