@@ -1,6 +1,6 @@
 """From a Parquet file to both orientations, as a ratio to polars' own reading of it, in the same run.
 
-NUMBA_NUM_THREADS=2 POLARS_MAX_THREADS=2 python -m benchmarks.reading [millions of rows]
+APPORTION_NUM_THREADS=2 POLARS_MAX_THREADS=2 python -m benchmarks.reading [millions of rows]
 
 Simulated ratings of MovieLens-20M's users and items in random order, ids as numbers and as strings of 40
 and 18 letters, and with ids as numbers in the order of users, or of users and items. Alternating rounds, the

@@ -55,7 +55,7 @@ class Interactions:
         rating: one number per row, or None for implicit feedback.
         items: the public catalogue: the number of items (ids are then 0, 1, ...), a list of ids, or
             ``"public"`` to declare the ids found in the data public. Without one a private model has to
-            find its items privately: ``MatrixFactorization(catalogue="private")``.
+            find its items privately: ``MatrixFactorization(catalog="private")``.
         rating_range: the smallest and largest possible rating, public.
         outside: what to do with ratings outside the range: ``"error"`` or ``"clip"``.
 
