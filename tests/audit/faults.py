@@ -67,7 +67,11 @@ def right_hand_sides_too_large(patch: Patch) -> None:
 
 
 def gradients_not_shortened(patch: Patch) -> None:
-    patch.setattr(rounding, "shortened", lambda slope, excess: slope)
+    # Up to 3.5 times the bound: a part that is far beyond it gives nothing at all.
+    honest = rounding.shortened
+    patch.setattr(
+        rounding, "shortened", lambda slope, excess: honest(slope, np.maximum(excess / 3.5, 1.0))
+    )
     on_the_reference_engine(patch)
 
 
@@ -98,7 +102,7 @@ def root_of_k(patch: Patch) -> None:
         bound = UserBound(np.sqrt(2 * session.tasks), "wrong")
         mu = declared.mu(curator.target)
         raw = np.array([[((rating - 3.0) / 2.0).sum(), float(len(rating))]])
-        units = truncated(raw, bound.grid(mu))
+        units = np.trunc(raw / bound.grid(mu)).astype(np.int64)
         [[total, rows]] = curator.release("mean", units, bound, mu, "ratings")
         return float(np.clip(3.0 + 2.0 * total / max(rows, 1.0), 1.0, 5.0))
 
@@ -108,7 +112,8 @@ def root_of_k(patch: Patch) -> None:
 def clipping_after_summing(patch: Patch) -> None:
     def fault(honest: Any) -> Any:
         def summed_then_clipped(self: Any, query: queries.Gradients, grid: float) -> Any:
-            total = honest(self, replace(query, bound=1e9), grid) * grid
+            # Nothing is clipped by such a bound, on a grid that is still far finer than the usual one.
+            total = honest(self, replace(query, bound=64.0), 2.0**-20) * 2.0**-20
             norm = np.linalg.norm(total, axis=1, keepdims=True)
             return truncated(total * np.minimum(1, query.bound / np.maximum(norm, 1e-300)), grid)
 
@@ -122,7 +127,8 @@ def noise_of_two_items(patch: Patch) -> None:
     add = release._add_noise
 
     def reused(noise: Any, run: Any, scales: Any, record: Record, *rest: Any) -> Any:
-        noisy, units = add(noise, run, scales, record, *rest), rest[-1]
+        units = rest[-1].copy()  # noise is added in place
+        noisy = add(noise, run, scales, record, *rest)
         if len(noisy) > 1:
             noisy[1] = units[1] * record.grid + (noisy[0] - units[0] * record.grid)
         return noisy
@@ -147,7 +153,8 @@ def too_little_noise(patch: Patch) -> None:
     add = release._add_noise
 
     def stingy(noise: Any, run: Any, scales: Any, record: Record, *rest: Any) -> Any:
-        return (add(noise, run, scales, record, *rest) + rest[-1] * record.grid) / 2
+        units = rest[-1].copy()  # noise is added in place
+        return (add(noise, run, scales, record, *rest) + units * record.grid) / 2
 
     patch.setattr(release, "_add_noise", stingy)
 

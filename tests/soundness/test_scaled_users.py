@@ -200,7 +200,7 @@ class TestTheBoundsAreReached:
         assert self.reached(extra, {"rating_range": None}, bounds__label=1.0) > 0.999
 
     def test_the_recorded_sensitivities(self) -> None:
-        fit = training(bounds=ap.Bounds(feature=0.2, label=0.5), **INTERCEPTS)
+        fit = training(bounds__feature=0.2, bounds__label=0.5, **INTERCEPTS)
         model = fit(neighbours(EXTREMES)[1])
         sensitivity = {record.name: record.sensitivity for record in model.privacy.ledger}
         assert sensitivity["intercepts"] == 0.5 * (1 + ROUNDING)

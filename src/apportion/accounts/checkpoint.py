@@ -332,7 +332,7 @@ class Checkpoint:
             if len(digest) != 64 or not place:
                 raise CheckpointError(f"{path} is damaged. {SPENT}")
             found[place] = digest
-        if self.done > 0 and not found:
+        if self._records and not found:
             raise CheckpointError(f"{path} is damaged: it is empty. {SPENT}")
         return found
 

@@ -3,8 +3,10 @@
 import os
 import platform
 from importlib.metadata import version
+from pathlib import Path
 
-import scipy.linalg  # noqa: F401  # so that its BLAS is loaded, and listed
+import numpy
+import scipy.linalg  # so that its BLAS is loaded, and listed
 from threadpoolctl import threadpool_info
 
 
@@ -16,10 +18,21 @@ def arithmetic() -> dict[str, str]:
     >>> sorted(arithmetic())
     ['BLAS', 'C library', 'NumPy without', 'numpy', 'processor', 'scipy']
     """
+    ours = [Path(module.__file__ or "").parents[1] for module in (numpy, scipy)]
+    libraries = [each for each in threadpool_info() if each["user_api"] == "blas"]
+    # Other packages bring libraries of their own, and it is no matter whether these are loaded.
+    used = [
+        each
+        for each in libraries
+        if any(
+            Path(each["filepath"]).is_relative_to(place / name)
+            for place in ours
+            for name in ("numpy", "scipy", "numpy.libs", "scipy.libs")
+        )
+    ]
     blas = {
         f"{each['prefix']} {each['version']} for {each.get('architecture', 'any processor')}"
-        for each in threadpool_info()
-        if each["user_api"] == "blas"
+        for each in used or libraries
     }
     return {
         **{name: version(name) for name in ("numpy", "scipy")},
