@@ -30,7 +30,7 @@ def play(folder: Path, games: list[list[Any]]) -> dict[str, dict[str, int]]:
     path = os.pathsep.join(str(place) for place in (Path(ap.__file__).parents[1], root))
     result = subprocess.run(
         [sys.executable, killed.__file__, str(folder), json.dumps(games)],
-        env={**os.environ, "PYTHONPATH": path, "NUMBA_NUM_THREADS": "1"},
+        env={**os.environ, "PYTHONPATH": path, "APPORTION_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
     )

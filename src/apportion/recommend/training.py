@@ -38,7 +38,7 @@ def prepare(
     data: Interactions,
     session: Session,
     curator: Curator,
-    check_size: Callable[[int], object] = lambda items: None,
+    check_size: Callable[[int], object],
 ) -> Preparation:
     """Release what comes before anything is fitted; the session is left with weighted rows.
 
