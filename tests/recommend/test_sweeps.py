@@ -88,7 +88,9 @@ def test_statistics_have_the_right_hand_sides_that_are_released_alone(engine: ap
     for clip in ("user", "row"):
         query = queries.RightHandSides(LABEL_BOUND, FEATURE_BOUND, clip)
         [(_, (alone,))] = session(engine, vectors).sums(query, (GRID,))
-        [(_, (_, beside))] = session(engine, vectors).sums(queries.Statistics(query), (SQUARES, GRID))
+        [(_, (_, beside))] = session(engine, vectors).sums(
+            queries.Statistics(query), (SQUARES, GRID)
+        )
         np.testing.assert_allclose(beside * GRID, alone * GRID, atol=1e-3)
 
 
