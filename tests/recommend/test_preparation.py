@@ -263,3 +263,10 @@ def test_that_private_data_lacks_an_item_of_the_plan_is_not_told() -> None:
     listed = ap.Interactions(users[some], items[some], items=list(range(10)))
     again = model(**settings).fit(listed, None, preparation)
     np.testing.assert_array_equal(trained.items, again.items)
+
+
+def test_a_preparation_is_not_ignored_without_privacy() -> None:
+    data = ap.simulate_interactions(users=100, items=10, rows=600)
+    prepared = ap.MatrixFactorization(2, 1, noise_seed=0).prepare(data)
+    with pytest.raises(ap.ParameterError, match="another epsilon"):
+        ap.MatrixFactorization(2, 1, epsilon=float("inf")).fit(data, preparation=prepared)

@@ -175,6 +175,8 @@ class MatrixFactorization(Estimator, Recommender):
                 was. Until it is finished the folder holds the key of the noise, for its owner alone.
         """
         settings = self._settings(data)
+        if preparation is not None:
+            preparation.check(kind_of(settings))
         paid, cost = _paid_before(settings, preparation, budget)
         before = tuple(preparation.ledger) if preparation is not None and paid else ()
         known = None if preparation is None else preparation.to_json()
@@ -193,10 +195,14 @@ class MatrixFactorization(Estimator, Recommender):
                 self.released_ = saved.read(lambda content: from_bytes(folder, content))
                 return self
             session = engine.load(_rows(settings, data))
-            train = self._train_privately if settings.private else self._train_exactly
-            self.released_ = train(
-                settings, data, session, curator, preparation, paid, saved, on_sweep
-            )
+            if settings.private:
+                self.released_ = self._train_privately(
+                    settings, data, session, curator, preparation, paid, saved, on_sweep
+                )
+            else:
+                self.released_ = self._train_exactly(
+                    settings, data, session, curator, saved, on_sweep
+                )
             if saved is not None:
                 saved.finish(to_bytes(self.released_), curator.ledger)
         return self
@@ -231,13 +237,10 @@ class MatrixFactorization(Estimator, Recommender):
         data: Interactions,
         session: Session,
         curator: Curator,
-        preparation: Preparation | None,
-        paid: bool,
         saved: Checkpoint | None,
         on_sweep: OnSweep | None,
     ) -> ItemModel:
         """The same without privacy: nothing is released, everything is exact."""
-        del preparation, paid
         choice = self._fixed_choice()
         assert choice is not None
         prepared = exact.prepare(settings, data, session, curator)
