@@ -41,7 +41,7 @@ def main(millions: list[float]) -> None:
 def draw(millions: list[float], seconds: list[float]) -> None:
     figure, axes = plt.subplots(figsize=(6, 3.6))
     line = max(seconds) / max(millions)
-    axes.plot([0, max(millions)], [0, line * max(millions)], ":", color="grey")
+    axes.plot([0, max(millions)], [0, line * max(millions)], ":", color="gray")
     axes.plot(millions, seconds, "o", color="#2a7f62")
     axes.set_xlabel("million rows (dotted: in proportion)")
     axes.set_ylabel(f"seconds a private sweep, {FACTORS} factors")

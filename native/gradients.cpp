@@ -5,7 +5,7 @@
 // tasks of
 //                                (the sum of |w s| |x| there)^2: no less than the squared norm over all tasks.
 //
-// Then every number is divided by the grid and rounded towards zero, which makes no norm larger: a part has norm at
+// Then every number is divided by the grid and rounded toward zero, which makes no norm larger: a part has norm at
 // most C / grid (times w <= 1). What is left of C by rounding (1e-15 of it) is the caller's margin of 1e-9. An
 // example whose slope is not finite, or whose features are smaller than any data, gives nothing.
 //
@@ -40,7 +40,7 @@ double margin(const double* theta, const double* x, int64_t d) {
     return total(sum);
 }
 
-// Towards zero, as whole numbers; zero if it is not below MOST_UNITS.
+// Toward zero, as whole numbers; zero if it is not below MOST_UNITS.
 Longs whole(Doubles x) {
     const Doubles large = Doubles::spread(4503599627370496.0);  // 2^52: rounds a number below 2^51 to a whole one
     const Doubles length = size(x), most = Doubles::spread(MOST_UNITS);

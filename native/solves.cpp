@@ -4,7 +4,7 @@
 //     solve_positive    theta = (A + alpha I)^-1 b, by Cholesky
 //
 // A and b are released already: no bound rests on this file. A lane does the same arithmetic whatever its
-// neighbours are, so a solution does not depend on which others it is found with, nor on the threads.
+// neighbors are, so a solution does not depend on which others it is found with, nor on the threads.
 //
 // V is never computed. Reflections make A tridiagonal and rotations (implicit QL) make it diagonal; both are
 // applied to b as they come, its entries are multiplied by f, and both are taken back in reverse.
@@ -228,7 +228,7 @@ void reflect(const Number* u, Vector<Number> factor, Number* vector, int64_t k, 
 // Reflections I - factor_k u u' that make the matrix tridiagonal; the vector is reflected as well. u is left in
 // row k of the matrix, beside its diagonal. Squares below `smallest` count as zero.
 template <class Number>
-void tridiagonalise(const Tridiagonal<Number>& own, double smallest, Work& work) {
+void tridiagonalize(const Tridiagonal<Number>& own, double smallest, Work& work) {
     using V = Vector<Number>;
     const int64_t n = own.n;
     const V zero{}, one = V::spread(1), half = V::spread(0.5), tiny = V::spread(Number(smallest));
@@ -253,12 +253,12 @@ void tridiagonalise(const Tridiagonal<Number>& own, double smallest, Work& work)
         if (k + 1 == n) return;
         Number* u = row + V::LANES;
         const V first = get<V>(u, 0), length = root(fused(first, first, rest));
-        const V towards = select(first < zero, -length, length);
+        const V toward = select(first < zero, -length, length);
         const auto reflected = tiny < rest;
         const V factor = select(reflected, one / (length * (length + size(first))), zero);
-        put(own.beside, k, select(reflected, -towards, first));
+        put(own.beside, k, select(reflected, -toward, first));
         put(own.factor, k, factor);
-        put(u, 0, first + towards);
+        put(u, 0, first + toward);
         reflect(u, factor, own.vector, k + 1, n);
         for (int64_t j = k + 1; j < n; j++) put(own.product, j, zero);
         update_and_multiply(own, k + 1, at + 1, at + n - k);
@@ -273,7 +273,7 @@ void tridiagonalise(const Tridiagonal<Number>& own, double smallest, Work& work)
     }
 }
 
-// Undo to the vector what `tridiagonalise` did to it.
+// Undo to the vector what `tridiagonalize` did to it.
 template <class Number>
 void reflect_back(const Tridiagonal<Number>& own, Number* vector) {
     using V = Vector<Number>;
@@ -305,7 +305,7 @@ struct Rotated {
 // In every lane the first block that is not diagonal yet, rows `low` to `high`, is swept from its end to its
 // beginning with Wilkinson's shift; where a lane has nothing to do it turns by nothing.
 template <class Number>
-int64_t diagonalise(const Rotated<Number>& own, double rounding, double smallest, Number* failed, Work& work) {
+int64_t diagonalize(const Rotated<Number>& own, double rounding, double smallest, Number* failed, Work& work) {
     using V = Two<Number>;
     const int64_t n = own.n;
     const V zero{}, one = V::spread(1), epsilon = V::spread(Number(rounding)), tiny = V::spread(Number(smallest));
@@ -318,7 +318,7 @@ int64_t diagonalise(const Rotated<Number>& own, double rounding, double smallest
         V above = get<V>(own.diagonal, n - 1);
         for (int64_t i = n - 2; i >= begin; i--) {
             const V here = get<V>(own.diagonal, i), e = get<V>(own.beside, i);
-            // Small beside its neighbours, or beside the matrix, whose largest entry was one.
+            // Small beside its neighbors, or beside the matrix, whose largest entry was one.
             const auto big = (epsilon * (size(here) + size(above)) < size(e)) & (epsilon < size(e) + size(e));
             put(own.beside, i, select(big, e, zero));  // so that it stays small, whatever follows
             const auto ends = big & (was_small == zero);
@@ -386,7 +386,7 @@ int64_t diagonalise(const Rotated<Number>& own, double rounding, double smallest
     }
 }
 
-// Undo to the vector what `diagonalise` did to it.
+// Undo to the vector what `diagonalize` did to it.
 template <class Number>
 void rotate_back(const Rotated<Number>& own, int64_t sweeps) {
     using V = Two<Number>;
@@ -521,14 +521,14 @@ void solve_filtered(const Systems& all, const Filter& by, Work& work) {
         for (int h = 0; h < 2; h++) {
             fill<Number>(all.b, all.systems, n, start + h * lanes, nullptr, nullptr, vector,
                          relative.vector + h * lanes, rows.data());
-            tridiagonalise(half[h], tiny, work);
+            tridiagonalize(half[h], tiny, work);
             for (int64_t k = 0; k < n; k++) {
                 put(both.diagonal, 2 * k + h, get<Vector<Number>>(own_diagonal, k));
                 put(both.beside, 2 * k + h, get<Vector<Number>>(own_beside, k));
                 put(both.vector, 2 * k + h, get<Vector<Number>>(vector, k));
             }
         }
-        const int64_t sweeps = diagonalise(both, epsilon, tiny, relative.unfinished, work);
+        const int64_t sweeps = diagonalize(both, epsilon, tiny, relative.unfinished, work);
         filter(both, relative);
         rotate_back(both, sweeps);
         for (int h = 0; h < 2; h++) {

@@ -3,7 +3,7 @@
 //
 // Features x are 16-bit numbers in units of `unit`, |x| <= LONGEST = 2^15 - 1. In units of the grids:
 //
-//     b += trunc(f x),  f = w y share unit / grid_of_b.        Towards zero: no norm becomes larger.
+//     b += trunc(f x),  f = w y share unit / grid_of_b.        Toward zero: no norm becomes larger.
 //     A += z z',        z = round(g x),  g = (r - slack) / LONGEST,  r = sqrt(w) longest,
 //                       longest = LONGEST unit / sqrt(grid),  slack = sqrt(d) / 2.
 //

@@ -225,7 +225,7 @@ typedef int64_t TwoLongs __attribute__((vector_size(16)));
     const TwoLongs inexact = (error < none) | (error > none);
     TwoLongs bits = (TwoLongs)sum;
     const TwoLongs even = (bits & 1) == 0;
-    // Towards the exact sum: away from zero if the error has the sign of the sum, else towards it.
+    // Toward the exact sum: away from zero if the error has the sign of the sum, else toward it.
     const TwoLongs away = ((error > none) == (sum > none));
     bits += inexact & even & (away ? TwoLongs{1, 1} : TwoLongs{-1, -1});
     return (TwoDoubles)bits;
@@ -291,7 +291,7 @@ template <class Number>
     return out;
 }
 
-// Towards zero; the numbers must be below 2^31 in size.
+// Toward zero; the numbers must be below 2^31 in size.
 [[gnu::always_inline]] inline Words truncated(Floats x) {
     Words out;
     each_part(PART { out.part[i] = __builtin_convertvector(x.part[i], Words::Part); });

@@ -16,7 +16,7 @@ from apportion.privacy import Ledger, PrivacyTarget, Record
 def report(epsilon: float = 1.0, noise: float = 5.0, secret: bool = True) -> PrivacyReport:
     ledger = Ledger(PrivacyTarget(epsilon, 1e-5))
     ledger.append(Record("counts", "users per task", (7, 1), 1.0, "one task per user", noise))
-    return PrivacyReport(ledger, secret, {"catalogue": "7 tasks"}, ("mind the gap",))
+    return PrivacyReport(ledger, secret, {"catalog": "7 tasks"}, ("mind the gap",))
 
 
 def rendered(value: PrivacyReport) -> str:
@@ -35,7 +35,7 @@ def test_people_see_everything_that_matters(show: Callable[[PrivacyReport], str]
         "counts",
         "users per task",
         "7 x 1",
-        "catalogue",
+        "catalog",
         "7 tasks",
         "mind the gap",
     ):

@@ -1,4 +1,4 @@
-"""The convex programme: against a general solver, its certificate, its size."""
+"""The convex program: against a general solver, its certificate, its size."""
 
 import cvxpy
 import numpy as np

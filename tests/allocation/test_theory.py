@@ -17,7 +17,7 @@ USERS, DIMENSION, LAMBDA, BUDGET = 1000, 7, 0.3, 0.8
 
 
 @pytest.mark.parametrize("gamma", [0.0, 1.0])
-def test_the_closed_form_minimises_the_bound(gamma: float) -> None:
+def test_the_closed_form_minimizes_the_bound(gamma: float) -> None:
     best = theory.optimal_task_weights(SIZES, (1 + gamma) / 4, USERS, BUDGET)
     assert np.sum(SIZES / USERS * best**2) == pytest.approx(BUDGET)
 

@@ -68,7 +68,7 @@ def test_no_user_ever_passes_its_budget(
 
 
 @given(rows, sizes, exponents)
-def test_normalised_weights_are_proportional_to_a_power_of_size(
+def test_normalized_weights_are_proportional_to_a_power_of_size(
     rows: list[tuple[int, int]],
     sizes: np.ndarray,
     exponent: float,

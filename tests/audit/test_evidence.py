@@ -43,7 +43,7 @@ def test_the_bound_of_mu_is_tight_with_many_trials() -> None:
     assert float(mu_at_least(right, 2 * 10**6, 1e-6, delta=0.1)[0]) < 1.3
 
 
-def test_epsilon_of_randomised_response() -> None:
+def test_epsilon_of_randomized_response() -> None:
     rate = 1 / (1 + math.e)
     wrong = np.array([rate * 10**7])
     found = float(epsilon_at_least(wrong, wrong, (10**7, 10**7), 1e-6, 0.0)[0])

@@ -111,7 +111,7 @@ def test_a_fetch(server: Server, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("answer", "requests"), [("y\n", 1), ("n\n", 0), ("", 0)])
-def test_the_licence_has_to_be_accepted(
+def test_the_license_has_to_be_accepted(
     server: Server, tmp_path: Path, answer: str, requests: int
 ) -> None:
     output = fetch(server.url, tmp_path, answer=answer)

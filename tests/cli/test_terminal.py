@@ -74,7 +74,7 @@ def test_reports_printed_in_python() -> None:
     ledger = Ledger(PrivacyTarget(1.0, 1e-5))
     ledger.append(Record(f"a{COMMANDS}", f"b{COMMANDS}", (1,), 1.0, f"c{COMMANDS}", 10.0))
     report = ap.PrivacyReport(
-        ledger, public_inputs={COMMANDS: COMMANDS}, warnings=(COMMANDS,), neighbouring=COMMANDS
+        ledger, public_inputs={COMMANDS: COMMANDS}, warnings=(COMMANDS,), neighboring=COMMANDS
     )
     check(str(report))
 

@@ -70,7 +70,7 @@ def check(data: Interactions, name: str) -> None:
     np.testing.assert_array_equal(data.by_user.rating, [5, 3, 4])
     assert data.item_ids.tolist() == (["SOA", "SOB"] if name == "msd" else [10, 20])
     assert data.rating_range == DATA_SETS[name].rating_range
-    assert data.catalogue_from_data  # declared public, and the report says so
+    assert data.catalog_from_data  # declared public, and the report says so
 
 
 def test_every_data_set_is_tested() -> None:

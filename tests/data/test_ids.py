@@ -111,9 +111,9 @@ def test_distinct_ids_do_not_tell_the_order_of_the_rows() -> None:
 
 
 def test_matching_ids() -> None:
-    catalogue = read_ids("item", ["b", "a"])
-    assert match_ids(read_ids("item", ["a", "x", "b"]), catalogue).tolist() == [1, -1, 0]
-    assert match_ids(np.zeros(0, dtype=object), catalogue).tolist() == []
+    catalog = read_ids("item", ["b", "a"])
+    assert match_ids(read_ids("item", ["a", "x", "b"]), catalog).tolist() == [1, -1, 0]
+    assert match_ids(np.zeros(0, dtype=object), catalog).tolist() == []
 
 
 # Numbering

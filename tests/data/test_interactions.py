@@ -22,11 +22,11 @@ COLUMNS: dict[str, list[Any]] = {
     "item": [10, 30, 20, 10],
     "rating": [5.0, 1.0, 3.5, 2.0],
 }
-CATALOGUE = [10, 20, 30, 40]
+CATALOG = [10, 20, 30, 40]
 
 
 def made(**changes: Any) -> Interactions:
-    return Interactions(**{**COLUMNS, "items": CATALOGUE, **changes})
+    return Interactions(**{**COLUMNS, "items": CATALOG, **changes})
 
 
 def random_data(users: int = 200, items: int = 30, rows: int = 3000, seed: int = 0) -> Interactions:
@@ -61,7 +61,7 @@ def test_users_and_items_are_numbered() -> None:
     data = made()
     assert (data.users, data.items, data.explicit) == (3, 4, True)
     assert data.user_ids.tolist() == ["ann", "bob", "cem"]
-    np.testing.assert_array_equal(data.item_ids, CATALOGUE)
+    np.testing.assert_array_equal(data.item_ids, CATALOG)
     np.testing.assert_array_equal(data.user_of_row, [0, 0, 1, 2])
     np.testing.assert_array_equal(data.by_user.start, [0, 2, 3, 4])
     np.testing.assert_array_equal(data.by_user.other, [0, 1, 2, 0])
@@ -196,26 +196,26 @@ def test_the_graph_has_each_pair_once() -> None:
     np.testing.assert_array_equal(graph.task_sizes(), [2, 1, 1, 0])
 
 
-# The catalogue and the range of ratings
+# The catalog and the range of ratings
 
 
-def test_the_catalogue_may_be_given_counted_declared_or_unknown() -> None:
+def test_the_catalog_may_be_given_counted_declared_or_unknown() -> None:
     given_ = made()
-    assert (given_.items, given_.catalogue_is_public, given_.catalogue_from_data) == (
+    assert (given_.items, given_.catalog_is_public, given_.catalog_from_data) == (
         4, True, False,
     )  # fmt: skip
     counted = made(item=[0, 2, 1, 0], items=5)
-    assert (counted.items, counted.catalogue_is_public, counted.catalogue_from_data) == (
+    assert (counted.items, counted.catalog_is_public, counted.catalog_from_data) == (
         5, True, False,
     )  # fmt: skip
     declared = made(items="public")
     assert declared.item_ids.tolist() == [10, 20, 30]
-    assert (declared.catalogue_is_public, declared.catalogue_from_data) == (True, True)
+    assert (declared.catalog_is_public, declared.catalog_from_data) == (True, True)
     unknown = made(items=None)
-    assert (unknown.items, unknown.catalogue_is_public) == (3, False)
+    assert (unknown.items, unknown.catalog_is_public) == (3, False)
 
 
-def test_items_may_be_strings_in_the_order_of_the_catalogue() -> None:
+def test_items_may_be_strings_in_the_order_of_the_catalog() -> None:
     data = made(item=["x", "z", "y", "x"], items=["z", "x", "unused", "y"])
     assert data.item_ids.tolist() == ["z", "x", "unused", "y"]
     np.testing.assert_array_equal(data.by_user.other, [1, 3, 0, 1])
@@ -241,7 +241,7 @@ def test_the_ends_of_the_range_are_inside() -> None:
 def test_frames(make: Any, ids: str) -> None:
     user = COLUMNS["user"] if ids == "strings" else [7, 2**60, 7, -1]
     frame = make({"who": user, "what": COLUMNS["item"], "stars": COLUMNS["rating"]})
-    names = {"user": "who", "item": "what", "items": CATALOGUE}
+    names = {"user": "who", "item": "what", "items": CATALOG}
     assert same(Interactions.from_frame(frame, rating="stars", **names), made(user=user))
     assert same(Interactions.from_frame(frame, rating=None, **names), made(user=user, rating=None))
 
@@ -250,7 +250,7 @@ def test_frames(make: Any, ids: str) -> None:
 def test_files(tmp_path: Path, ending: str) -> None:
     path, frame = tmp_path / f"rows{ending}", pl.DataFrame(COLUMNS)
     (frame.write_parquet if ending in (".parquet", ".pq") else frame.write_csv)(path)
-    assert same(Interactions.from_path(path, items=CATALOGUE), made())
+    assert same(Interactions.from_path(path, items=CATALOG), made())
     assert same(Interactions.from_path(str(path), rating=None, items="public"), made(rating=None))
 
 
@@ -258,7 +258,7 @@ def test_a_folder_of_parquet_files(tmp_path: Path) -> None:
     frame = pl.DataFrame(COLUMNS)
     frame[:1].write_parquet(tmp_path / "a.parquet")
     frame[1:].write_parquet(tmp_path / "b.parquet")
-    assert same(Interactions.from_path(tmp_path, items=CATALOGUE), made())
+    assert same(Interactions.from_path(tmp_path, items=CATALOG), made())
 
 
 def test_ids_in_csv_files_are_not_merged(tmp_path: Path) -> None:
@@ -285,7 +285,7 @@ def test_sparse_matrices(make: Any) -> None:
     assert pairs(events) == {(0, 0), (0, 2), (2, 1)}
     ratings = Interactions.from_sparse(make(table), feedback="explicit", rating_range=(1, 5))
     np.testing.assert_array_equal(ratings.by_user.rating, [5, 1, 2])
-    assert not Interactions.from_sparse(make(table), public_items=False).catalogue_is_public
+    assert not Interactions.from_sparse(make(table), public_items=False).catalog_is_public
 
 
 def test_stored_zeros_are_ratings_but_not_events() -> None:
@@ -422,7 +422,7 @@ def test_seeds_may_be_large() -> None:
         ({"user": ["ann"]}, "user has 1 rows and item has 4"),
         ({"user": ["ann", None, "bob", "cem"]}, "user: row 1 is missing"),
         ({"user": "anna"}, "user must be a list or an array"),
-        ({"item": [10, 20, 99, 10]}, "item: row 2 is not in the catalogue"),
+        ({"item": [10, 20, 99, 10]}, "item: row 2 is not in the catalog"),
         ({"item": [0, 1, 4, 2], "items": 4}, "item: row 2 is not between 0 and 3"),
         ({"item": [0, 1, -1, 2], "items": 4}, "item: row 2 is not between 0 and 3"),
         ({"item": ["a", "b", "c", "d"]}, "both hold strings or both hold whole numbers"),
@@ -468,7 +468,7 @@ def test_frames_with_a_column_missing_or_with_a_gap(make: Any, column: str) -> N
         Interactions.from_frame(make(COLUMNS), **{column: "nope"})
     gap = {**COLUMNS, column: [*COLUMNS[column][:3], None]}
     with pytest.raises(ap.DataError, match=f"{column}: row 3 is missing"):
-        Interactions.from_frame(make(gap), items=CATALOGUE)
+        Interactions.from_frame(make(gap), items=CATALOG)
 
 
 def test_refused_matrices() -> None:
@@ -570,10 +570,10 @@ def test_splitting_users() -> None:
         data.split_users((0.6, 0.6))
 
 
-def test_a_catalogue_that_changes_later_does_not_change_the_data() -> None:
-    catalogue = np.array([5, 6, 7])
-    data = Interactions([1, 2], [5, 6], items=catalogue)
-    catalogue[0] = 99
+def test_a_catalog_that_changes_later_does_not_change_the_data() -> None:
+    catalog = np.array([5, 6, 7])
+    data = Interactions([1, 2], [5, 6], items=catalog)
+    catalog[0] = 99
     assert data.item_ids.tolist() == [5, 6, 7]
 
 

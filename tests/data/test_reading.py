@@ -105,7 +105,7 @@ def test_no_row_decides_the_type_of_the_items(tmp_path: Path, items: list[Any]) 
         assert rows(data)[2] == ("c", items[2])
 
 
-def test_a_catalogue_of_strings_that_look_like_numbers(tmp_path: Path) -> None:
+def test_a_catalog_of_strings_that_look_like_numbers(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("user,item\na,1\nb,2\n")
     assert rows(read(path, items=["1", "2"], rating=None)) == [("a", "1"), ("b", "2")]
@@ -115,7 +115,7 @@ def test_a_catalogue_of_strings_that_look_like_numbers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("items", [3, [0, 1, 2]])
-def test_an_item_that_is_no_number_is_not_in_a_catalogue_of_numbers(
+def test_an_item_that_is_no_number_is_not_in_a_catalog_of_numbers(
     tmp_path: Path, items: Any
 ) -> None:
     path = tmp_path / "rows.csv"

@@ -23,8 +23,8 @@ def test_the_size_is_exact(users: int, items: int, rows: int) -> None:
     data = simulate_interactions(users=users, items=items, rows=rows, popular_tenth=0.9)
     assert (data.users, data.items, len(data.by_user.other)) == (users, items, rows)
     assert data.graph.user_sizes().min() >= 1
-    assert data.catalogue_is_public
-    assert not data.catalogue_from_data
+    assert data.catalog_is_public
+    assert not data.catalog_from_data
 
 
 @pytest.mark.parametrize("name", ["ml-100k", "ml-1m"])
@@ -83,7 +83,7 @@ def masked_table(data: Interactions) -> NDArray[np.float64]:
     return table
 
 
-def test_taste_can_be_learnt() -> None:
+def test_taste_can_be_learned() -> None:
     """A low-rank completion beats the means of users and items on ratings that it has not seen."""
     data = simulate_interactions(users=300, items=60, rows=10_000, rank=3, popular_tenth=0.12)
     training, test = (masked_table(part) for part in data.split((0.8, 0.2)))
@@ -101,7 +101,7 @@ def test_taste_can_be_learnt() -> None:
 
 
 def test_taste_decides_in_part_what_is_taken() -> None:
-    """Events that were held out are found better by neighbours than by popularity."""
+    """Events that were held out are found better by neighbors than by popularity."""
     data = simulate_interactions(
         users=2000, items=300, rows=40_000, rating_range=None, popular_tenth=0.2
     )

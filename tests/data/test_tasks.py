@@ -122,7 +122,7 @@ def test_missing_values_are_named_by_column_and_row(make: Any, column: str) -> N
         ({"task": [0.5, 1, 1, 1]}, "task: row 0 is missing, or not a string or a whole number"),
         (
             {"task": ["a", "b", "x", "a"], "tasks": ["a", "b"]},
-            "task: row 2 is not in the catalogue",
+            "task: row 2 is not in the catalog",
         ),
         (
             {"task": [0, 1, 1, 1], "tasks": ["a", "b"]},
@@ -149,7 +149,7 @@ def test_refused_data(changes: dict[str, Any], message: str) -> None:
 
 
 @pytest.mark.parametrize("tasks", [0, -1, True, "all", [1, 1, 2]])
-def test_refused_catalogues(tasks: Any) -> None:
+def test_refused_catalogs(tasks: Any) -> None:
     with pytest.raises(ap.ParameterError, match="tasks"):
         data(tasks=tasks)
 
@@ -238,7 +238,7 @@ def test_rows_that_differ_in_anything_are_split_one_by_one() -> None:
     assert len(ap.TaskData(*columns, tasks=1).split(0.5)[0].labels) in (0, 2000)
 
 
-def test_a_split_does_not_depend_on_other_users_tasks_without_a_catalogue() -> None:
+def test_a_split_does_not_depend_on_other_users_tasks_without_a_catalog() -> None:
     whole = examples(tasks=None)
     fewer = ap.TaskData(
         np.append(whole.user, 99), np.append(whole.task + 5, 1),

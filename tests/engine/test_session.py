@@ -210,7 +210,7 @@ class TestSteps:
         with pytest.raises(ap.ReleaseError, match="bounded weights"):
             here.weigh(lambda graph: np.ones(len(graph.user)))
         one = np.ones(len(graph.user))
-        some = UserWeights.normalised(graph.user[1:], graph.task[1:], one[1:])
+        some = UserWeights.normalized(graph.user[1:], graph.task[1:], one[1:])
         with pytest.raises(ap.ReleaseError, match="exactly the graph's pairs"):
             here.weigh(lambda _: some)
 
@@ -220,7 +220,7 @@ class TestSteps:
         [(_, expected)] = fresh.sums(one.query, one.grids())
         changed = loaded(PAIRS)
         changed.weigh(
-            lambda graph: UserWeights.normalised(graph.user, graph.task, 1.0 + graph.task)
+            lambda graph: UserWeights.normalized(graph.user, graph.task, 1.0 + graph.task)
         )
         changed.bound_features(0.1)
         [(_, other)] = changed.sums(one.query, one.grids())

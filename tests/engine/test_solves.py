@@ -93,7 +93,7 @@ class TestFiltered:
         check_layouts(lambda A, b: solve_filtered(A, b, alpha, 1.0), packed, b)
 
     @pytest.mark.parametrize("d", [2, 5, 32, 65])
-    def test_nothing_regularises(self, d: int) -> None:
+    def test_nothing_regularizes(self, d: int) -> None:
         rng = np.random.default_rng(1)
         values = rng.choice([-2.0, 1.0, 3.0], size=(40, d)) * rng.uniform(0.1, 1.0, (40, d))
         A, b = with_values(values), rng.normal(size=(40, d))
@@ -149,7 +149,7 @@ class TestFiltered:
 
     def test_what_was_small_once_stays_small(self) -> None:
         # Beside the first row stands a number lost in the rounding of the second, until that shrinks.
-        # Whether it is looked at again must not depend on a neighbour that is not as far yet.
+        # Whether it is looked at again must not depend on a neighbor that is not as far yet.
         beside = np.array([2e-16, 0.9, 0.9, 0.9, 0.9])
         special = np.diag([0.0, 1, 1, 1, 1, 1]) + np.diag(beside, 1) + np.diag(beside, -1)
         A, b, alpha = noisy(LANES, 6, 3.0)
@@ -184,7 +184,7 @@ class TestFiltered:
 
 
 class TestAnyInput:
-    """Whatever the numbers are, and whoever the neighbours."""
+    """Whatever the numbers are, and whoever the neighbors."""
 
     @settings(deadline=None, max_examples=200)
     @given(st.integers(1, 6), st.data())
@@ -210,7 +210,7 @@ class TestAnyInput:
 
     @given(st.lists(st.integers(0, 70), max_size=4), st.integers(1, 3))
     @settings(deadline=None, max_examples=30)
-    def test_neighbours_and_threads_change_nothing(self, cuts: list[int], threads: int) -> None:
+    def test_neighbors_and_threads_change_nothing(self, cuts: list[int], threads: int) -> None:
         A, b, alpha = noisy(70, 9, 4.0)
         A[::7] *= 1e-8
         A[3] = 0.0

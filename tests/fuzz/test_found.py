@@ -221,7 +221,7 @@ def test_a_split_is_written_as_a_whole(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_report_that_would_command_a_terminal(text: str) -> None:
     data = ap.simulate_tasks(users=30, tasks=2, tasks_per_user=1.0)
     values = json.loads(ap.MultiTaskRidge().fit(data).privacy.to_json())
-    for changed in ({"warnings": [text]}, {"neighbouring": text}, {"public_inputs": {text: 1}}):
+    for changed in ({"warnings": [text]}, {"neighboring": text}, {"public_inputs": {text: 1}}):
         with pytest.raises(ap.DataError, match="control characters"):
             ap.PrivacyReport.from_json(json.dumps({**values, **changed}))
 

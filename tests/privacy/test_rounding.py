@@ -34,7 +34,7 @@ def test_truncated_numbers_are_never_larger(values: np.ndarray, grid: float) -> 
         if not math.isfinite(value) or abs(Fraction(value)) >= Fraction(grid) * 2**28:
             assert whole == 0
         else:
-            assert whole == int(Fraction(value) / Fraction(grid))  # towards zero
+            assert whole == int(Fraction(value) / Fraction(grid))  # toward zero
 
 
 def test_truncated_numbers_of_32_bits_are_as_good() -> None:

@@ -159,7 +159,7 @@ class TestMostFrequent:
                 2, 1, "implicit", catalog=catalog, allocation=allocation
             ).fit(events)
             assert any("declared public" in warning for warning in model.privacy.warnings)
-            assert "exact task counts" in model.privacy.neighbouring
+            assert "exact task counts" in model.privacy.neighboring
 
     def test_unused_counts_are_not_reported(self) -> None:
         events = ap.simulate_interactions(users=80, items=20, rows=600, rating_range=None)
@@ -170,7 +170,7 @@ class TestMostFrequent:
             catalog=ap.MostFrequent(0.5),
             allocation=ap.AdaptiveWeights(counts=ap.PublicCounts()),
         ).fit(events)
-        assert model.privacy.neighbouring == "add or remove one user"
+        assert model.privacy.neighboring == "add or remove one user"
         assert model.privacy.warnings == ()
 
     def test_needs_a_public_catalog(self) -> None:

@@ -20,7 +20,7 @@ from apportion.recommend.metrics import (
 from apportion.recommend.recommender import ItemModel, Recommender
 
 RNG = np.random.default_rng(5)
-CATALOGUE = [f"item {i}" for i in range(40)]
+CATALOG = [f"item {i}" for i in range(40)]
 COUNTS = RNG.permutation(40)
 IMPLICIT = FoldIn("implicit", regularization=1.0, exponent=0.0, unobserved_weight=0.1)
 EXPLICIT = FoldIn("explicit", regularization=1.0, exponent=0.0, rating_range=(1.0, 5.0))
@@ -39,14 +39,14 @@ def random_model(ids: list[Any], seed: int, step: FoldIn = IMPLICIT) -> Recommen
 def random_data(rating: bool = False) -> Interactions:
     user, item = np.nonzero(RNG.random((60, 40)) < 0.3)
     ratings = RNG.integers(1, 6, len(user)) if rating else None
-    return Interactions(user, np.array(CATALOGUE)[item], ratings, items=CATALOGUE)
+    return Interactions(user, np.array(CATALOG)[item], ratings, items=CATALOG)
 
 
 DATA = random_data()
 RATED = random_data(rating=True)
 _, HELD = DATA.hold_out_users(50, history=0.5)
 # In another order, without some items of the data, with some that are not in the data.
-OTHER_IDS = [*CATALOGUE[31:4:-1], "new", "newer", *CATALOGUE[35:38]]
+OTHER_IDS = [*CATALOG[31:4:-1], "new", "newer", *CATALOG[35:38]]
 
 
 def held_of(
@@ -120,7 +120,7 @@ def assert_same(found: RankingMetrics, wanted: RankingMetrics) -> None:
         np.testing.assert_allclose(getattr(found, name), value, rtol=1e-12, err_msg=name)
 
 
-@pytest.mark.parametrize("ids", [CATALOGUE, OTHER_IDS], ids=["same items", "other items"])
+@pytest.mark.parametrize("ids", [CATALOG, OTHER_IDS], ids=["same items", "other items"])
 @pytest.mark.parametrize(
     ("k", "k_by_bucket"),
     [(5, (15, 12, 9, 6, 3)), (1, (1,)), (3, (2,) * 40), (3, (2,) * 60), (100, (100, 30))],
@@ -132,11 +132,11 @@ def test_ranking(ids: list[str], k: int, k_by_bucket: tuple[int, ...]) -> None:
 
 
 def test_blocks_of_users_and_items_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, reference = random_model(CATALOGUE, seed=1), random_model(CATALOGUE, seed=2)
+    model, reference = random_model(CATALOG, seed=1), random_model(CATALOG, seed=2)
     ranking = ranking_metrics(model, HELD, COUNTS)
     overlap = neighbor_overlap(model, reference, COUNTS, k=5)
     # Seven rows of scores at once.
-    monkeypatch.setattr("apportion.recommend.recommender._BLOCK_BYTES", 7 * 4 * len(CATALOGUE))
+    monkeypatch.setattr("apportion.recommend.recommender._BLOCK_BYTES", 7 * 4 * len(CATALOG))
     assert_same(ranking_metrics(model, HELD, COUNTS), ranking)
     np.testing.assert_allclose(neighbor_overlap(model, reference, COUNTS, k=5), overlap)
 
@@ -182,7 +182,7 @@ def test_ranking_without_labels_is_refused() -> None:
     nothing = DATA.take(np.zeros(0, dtype=np.int64))
     with pytest.raises(DataError, match="no held-out user has a label"):
         ranking_metrics(
-            random_model(CATALOGUE, 1), HeldOut(HELD.history, nothing, HELD.users), COUNTS
+            random_model(CATALOG, 1), HeldOut(HELD.history, nothing, HELD.users), COUNTS
         )
 
 
@@ -190,20 +190,20 @@ def test_ranking_of_other_users_is_refused() -> None:
     other = held_of({"ann": ["a"]}, {"ann": ["b"]}, ["a", "b"])
     mixed = HeldOut(other.history, HELD.labels, HELD.users)
     with pytest.raises(DataError, match="the same users"):
-        ranking_metrics(random_model(CATALOGUE, 1), mixed, COUNTS)
+        ranking_metrics(random_model(CATALOG, 1), mixed, COUNTS)
 
 
-@pytest.mark.parametrize("ids", [CATALOGUE, OTHER_IDS], ids=["same items", "other items"])
+@pytest.mark.parametrize("ids", [CATALOG, OTHER_IDS], ids=["same items", "other items"])
 @pytest.mark.parametrize("buckets", [1, 5, 40])
 def test_rating(ids: list[str], buckets: int) -> None:
     history, test = RATED.split((0.8, 0.2))
     model = random_model(ids, 3, EXPLICIT)
-    bucket = slow_buckets(CATALOGUE, COUNTS, buckets)
+    bucket = slow_buckets(CATALOG, COUNTS, buckets)
     squared: list[list[float]] = [[] for _ in range(buckets)]
     predictions = model.predict_many(history, test)
     rows = zip(test.by_user.other, test.by_user.rating, predictions, strict=True)
     for item, rating, prediction in rows:
-        squared[bucket[CATALOGUE[item]]].append((rating - prediction) ** 2)
+        squared[bucket[CATALOG[item]]].append((rating - prediction) ** 2)
     found = rating_metrics(model, history, test, COUNTS, buckets)
     assert found.rmse == pytest.approx(math.sqrt(slow_mean([s for some in squared for s in some])))
     wanted = [math.sqrt(slow_mean(some)) for some in squared]
@@ -220,14 +220,14 @@ def test_a_bucket_without_test_ratings_is_nan() -> None:
 
 
 def test_a_test_without_ratings_is_refused() -> None:
-    model = random_model(CATALOGUE, 3, EXPLICIT)
+    model = random_model(CATALOG, 3, EXPLICIT)
     with pytest.raises(DataError, match="no ratings"):
         rating_metrics(model, DATA, DATA, COUNTS)
     with pytest.raises(DataError, match="no test interactions"):
         rating_metrics(model, RATED, RATED.take(np.zeros(0, dtype=np.int64)), COUNTS)
 
 
-def slow_neighbours(model: Recommender, ids: list[Any], query: Any, k: int, by: str) -> set[Any]:
+def slow_neighbors(model: Recommender, ids: list[Any], query: Any, k: int, by: str) -> set[Any]:
     factors = dict(zip(model.item_ids.tolist(), model.items.astype(np.float64), strict=True))
 
     def near(item: Any) -> float:
@@ -238,32 +238,32 @@ def slow_neighbours(model: Recommender, ids: list[Any], query: Any, k: int, by: 
 
 
 @pytest.mark.parametrize("by", ["dot", "cosine"])
-@pytest.mark.parametrize("ids", [CATALOGUE, OTHER_IDS], ids=["same items", "other items"])
-def test_neighbours(ids: list[str], by: Literal["dot", "cosine"]) -> None:
-    model, reference = random_model(CATALOGUE, 1), random_model(ids, 2)
-    bucket = slow_buckets(CATALOGUE, COUNTS, 4)
-    common = [item for item in CATALOGUE if item in ids]
+@pytest.mark.parametrize("ids", [CATALOG, OTHER_IDS], ids=["same items", "other items"])
+def test_neighbors(ids: list[str], by: Literal["dot", "cosine"]) -> None:
+    model, reference = random_model(CATALOG, 1), random_model(ids, 2)
+    bucket = slow_buckets(CATALOG, COUNTS, 4)
+    common = [item for item in CATALOG if item in ids]
     shares: list[list[float]] = [[] for _ in range(4)]
     for query in common:
-        both = slow_neighbours(model, common, query, 6, by)
-        both &= slow_neighbours(reference, common, query, 6, by)
+        both = slow_neighbors(model, common, query, 6, by)
+        both &= slow_neighbors(reference, common, query, 6, by)
         shares[bucket[query]].append(len(both) / 6)
     found = neighbor_overlap(model, reference, COUNTS, k=6, buckets=4, by=by)
     np.testing.assert_allclose(found, [slow_mean(some) for some in shares])
 
 
-def test_a_model_has_its_own_neighbours() -> None:
-    model = random_model(CATALOGUE, 1)
+def test_a_model_has_its_own_neighbors() -> None:
+    model = random_model(CATALOG, 1)
     assert neighbor_overlap(model, model, COUNTS, k=3) == (1.0,) * 5
 
 
-def test_more_neighbours_than_items_are_all_of_them() -> None:
-    model, reference = random_model(CATALOGUE, 1), random_model(CATALOGUE, 2)
+def test_more_neighbors_than_items_are_all_of_them() -> None:
+    model, reference = random_model(CATALOG, 1), random_model(CATALOG, 2)
     assert neighbor_overlap(model, reference, COUNTS, k=100) == (1.0,) * 5
 
 
-def test_factors_that_are_not_finite_have_no_neighbours() -> None:
-    lost = model_of(CATALOGUE, np.full((40, 3), np.nan))
+def test_factors_that_are_not_finite_have_no_neighbors() -> None:
+    lost = model_of(CATALOG, np.full((40, 3), np.nan))
     assert neighbor_overlap(lost, lost, COUNTS, k=3) == (0.0,) * 5
 
 
@@ -281,7 +281,7 @@ def test_models_without_common_items_are_refused() -> None:
 
 @pytest.mark.parametrize("counts", [COUNTS[:-1], [math.nan] * 40, ["1"] * 40])
 def test_counts_must_be_one_number_per_item(counts: Any) -> None:
-    model = random_model(CATALOGUE, 1)
+    model = random_model(CATALOG, 1)
     with pytest.raises(ParameterError, match="counts must be 40 numbers"):
         ranking_metrics(model, HELD, counts)
     with pytest.raises(ParameterError, match="counts must be 40 numbers"):

@@ -80,7 +80,7 @@ class TestOneUser:
 
     def test_unknown_items(self) -> None:
         model = recommender(EXPLICIT)
-        with pytest.raises(ap.DataError, match="history: row 1 is not in the model's catalogue"):
+        with pytest.raises(ap.DataError, match="history: row 1 is not in the model's catalog"):
             model.recommend({10: 5.0, 11: 3.0})
         with pytest.raises(ap.DataError, match="strings or both hold whole numbers"):
             model.recommend({"10": 5.0})
@@ -219,7 +219,7 @@ class TestManyUsers:
         some = [block[0].tolist() for block in model.recommend_blocks(data, 3, users=[2, 0])]
         assert some == [[2], [0]]
 
-    def test_lists_end_where_the_catalogue_does(self) -> None:
+    def test_lists_end_where_the_catalog_does(self) -> None:
         model = recommender(IMPLICIT)
         data = ap.Interactions([1] * 7 + [2], [*range(0, 70, 10), 0], items=model.item_ids)
         table = model.recommend_many(data, k=8)
@@ -378,7 +378,7 @@ class TestSimilarItems:
 
     def test_wrong_arguments(self) -> None:
         model = recommender(IMPLICIT)
-        with pytest.raises(ap.DataError, match="item: row 0 is not in the model's catalogue"):
+        with pytest.raises(ap.DataError, match="item: row 0 is not in the model's catalog"):
             model.similar_items(5)
         with pytest.raises(ap.ParameterError, match="by must be"):
             model.similar_items(10, by="l2")

@@ -18,7 +18,7 @@ from apportion.tasks.shared import shrink
 # The last user has no row, and the item in the middle no user.
 START, ITEM = np.array([0, 2, 3, 4, 4]), np.array([0, 2, 2, 0])
 LABELS = np.array([4.0, -3.0, 6.0, 0.5])
-WEIGHTS = UserWeights.normalised(
+WEIGHTS = UserWeights.normalized(
     np.array([0, 0, 1, 2]), np.array([0, 2, 2, 0]), np.array([0.6, 0.8, 1.0, 1.0])
 )
 LABEL_BOUND, FEATURE_BOUND = 2.0, 0.5

@@ -106,7 +106,7 @@ WORDS = {
     "matrices": ("shared", "per-item"),
     "clip": ("user", "row"),
     "center": ("user", "global", "none"),
-    "mode": ("normalise", "clip"),
+    "mode": ("normalize", "clip"),
     "method": ("scale", "sample"),
     "kind": ("AdaptiveWeights", "UniformSampling", "TailSampling", "PublicCounts", "PublicCatalog"),
     "epsilon": (1.0, 5.0),
@@ -356,7 +356,7 @@ def test_warnings_and_neighbors_cannot_be_dropped(tmp_path: Path) -> None:
     allocation = ap.AdaptiveWeights(counts=ap.PublicCounts())
     folder = save(tmp_path / "model", allocation=allocation)
     true = report_of(folder)
-    for name, value in (("warnings", []), ("neighbouring", "add or remove one user")):
+    for name, value in (("warnings", []), ("neighboring", "add or remove one user")):
         forge(folder, {**true, name: value})
         assert not passed(folder)
     inputs = {**true["public_inputs"]}

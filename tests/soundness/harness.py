@@ -1,4 +1,4 @@
-"""Two neighbouring data sets, one training on each, and what a release would have seen of both.
+"""Two neighboring data sets, one training on each, and what a release would have seen of both.
 
 Guarantees of composed releases are conditional: given the same released values so far, the next raw
 sums may differ by at most the recorded sensitivity. So the second training is shown the values that the
@@ -79,7 +79,7 @@ class Tape:
 
 @dataclass(frozen=True)
 class Change:
-    """How far one release's raw sums moved between neighbours."""
+    """How far one release's raw sums moved between neighbors."""
 
     name: str
     change: float
@@ -234,15 +234,15 @@ def listening_to_everything(said: list[str]) -> Iterator[None]:
             said += [f"printed: {printed.getvalue()}", f"written: {beyond.read()!r}"]
 
 
-def compare(fit: Fit, data: Data, neighbour: Data) -> list[Change]:
+def compare(fit: Fit, data: Data, neighbor: Data) -> list[Change]:
     """Train on both; check ledgers and models; return the change of every release."""
     first, second, alone = Tape(), Tape(), Tape()
     with recording(first):
         model = fit(data)
     with recording(second, replay=first):
-        other = fit(neighbour)
+        other = fit(neighbor)
     with recording(alone, replay=first):
-        fit(victim_alone(data, neighbour))
+        fit(victim_alone(data, neighbor))
     assert model.privacy.to_json() == other.privacy.to_json()
     released = {*first.raw, *first.selection}
     assert {record.name for record in model.privacy.ledger} == released
@@ -286,15 +286,15 @@ def selection_change(record: Record, first: Tape, second: Tape) -> Change:
     return Change(record.name, float(np.sqrt(squared)), record.sensitivity * (1 + 1e-9))
 
 
-def victim_alone(data: Data, neighbour: Data) -> Data:
+def victim_alone(data: Data, neighbor: Data) -> Data:
     """The data of the one user that only one of the two has."""
     if isinstance(data, ap.Interactions):
-        assert isinstance(neighbour, ap.Interactions)
-        both = [data, neighbour]
+        assert isinstance(neighbor, ap.Interactions)
+        both = [data, neighbor]
         larger = max(both, key=lambda each: len(each.by_user.other))
         return larger.take(np.isin(larger.user_key[larger.user_of_row], VICTIM_KEYS))
-    assert isinstance(neighbour, ap.TaskData)
-    larger_tasks = max([data, neighbour], key=lambda each: len(each.labels))
+    assert isinstance(neighbor, ap.TaskData)
+    larger_tasks = max([data, neighbor], key=lambda each: len(each.labels))
     keys = larger_tasks.user_key[larger_tasks.user]
     return larger_tasks.take(np.isin(keys, VICTIM_KEYS))
 
@@ -317,9 +317,9 @@ def assert_same_contents(model: Any, other: Any) -> None:
         np.testing.assert_array_equal(getattr(model, name), getattr(other, name), strict=True)
 
 
-def check(fit: Fit, data: Data, neighbour: Data) -> list[Change]:
+def check(fit: Fit, data: Data, neighbor: Data) -> list[Change]:
     """``compare``, and fail if any release moved by more than it says."""
-    changes = compare(fit, data, neighbour)
+    changes = compare(fit, data, neighbor)
     for change in changes:
         assert change.ratio <= 1, f"{change.name} moved by {change.ratio:.3g} times its sensitivity"
     return changes
@@ -362,7 +362,7 @@ def _rows(task: Any, features: Any, labels: Any) -> dict[str, Any]:
     }
 
 
-def neighbours(extra: dict[str, Array], users: int = 30) -> tuple[ap.TaskData, ap.TaskData]:
+def neighbors(extra: dict[str, Array], users: int = 30) -> tuple[ap.TaskData, ap.TaskData]:
     """The population with one more user, and without it."""
     base = population(users)
     both = {name: np.concatenate([base[name], extra[name]]) for name in base}
@@ -372,14 +372,14 @@ def neighbours(extra: dict[str, Array], users: int = 30) -> tuple[ap.TaskData, a
 
 
 def caught(fit: Fit, extra: dict[str, Array]) -> bool:
-    """Whether ``check`` notices something wrong between the neighbours."""
-    return notices(fit, *neighbours(extra))
+    """Whether ``check`` notices something wrong between the neighbors."""
+    return notices(fit, *neighbors(extra))
 
 
-def notices(fit: Fit, data: Data, neighbour: Data) -> bool:
+def notices(fit: Fit, data: Data, neighbor: Data) -> bool:
     """Whether ``check`` notices something wrong between these two."""
     try:
-        check(fit, data, neighbour)
+        check(fit, data, neighbor)
     except AssertionError:
         return True
     return False

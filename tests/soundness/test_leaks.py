@@ -15,7 +15,7 @@ from apportion.engine import session
 from apportion.privacy import UserWeights, clip_values
 from apportion.privacy.bounds import ROUNDING
 from tests.soundness import test_recommender as recommender
-from tests.soundness.harness import TASKS, Array, caught, neighbours, notices, ridge, worst_users
+from tests.soundness.harness import TASKS, Array, caught, neighbors, notices, ridge, worst_users
 
 EXTRA = worst_users()["ordinary"]
 
@@ -56,9 +56,9 @@ SPEAKING = {
 @pytest.mark.parametrize("kind", ["tasks", "items"])
 def test_what_is_said_about_private_numbers_is_caught(kind: str, speak: Any) -> None:
     fit = ridge(ap.AdaptiveWeights()) if kind == "tasks" else recommender.training()
-    pair: Any = neighbours(EXTRA)
+    pair: Any = neighbors(EXTRA)
     if kind == "items":
-        pair = recommender.neighbours(recommender.worst_users()["ordinary"])
+        pair = recommender.neighbors(recommender.worst_users()["ordinary"])
 
     def speaking(about: Any) -> Any:
         def fit_and_tell(data: Any) -> Any:
@@ -84,7 +84,7 @@ class EveryPairItsOwnUser(ap.Allocation):
     def weigh(self, graph: Graph, sizes: Array, key: int) -> UserWeights:
         del sizes, key
         pairs = np.arange(len(graph.task))
-        return UserWeights.normalised(pairs, graph.task, np.ones(len(pairs)))
+        return UserWeights.normalized(pairs, graph.task, np.ones(len(pairs)))
 
 
 def test_weights_of_other_pairs_are_refused() -> None:
@@ -154,7 +154,7 @@ def test_parts_of_data_cannot_be_changed_either() -> None:
         for array in (part.user, part.task, part.labels, part.feature_row):
             with pytest.raises(ValueError, match="read-only"):
                 array[0] = 0
-    with pytest.raises(ap.DataError, match="not in the catalogue"):
+    with pytest.raises(ap.DataError, match="not in the catalog"):
         data.remade(np.arange(2), np.array([0, 5]), np.zeros(2))
     with pytest.raises(ap.DataError, match="not finite"):
         data.remade(np.arange(2), np.array([0, 1]), np.array([0.0, np.nan]))

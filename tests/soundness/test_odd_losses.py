@@ -14,7 +14,7 @@ from tests.soundness.harness import (
     Tape,
     check,
     descent,
-    neighbours,
+    neighbors,
     recording,
 )
 
@@ -43,10 +43,10 @@ def odd(name: str, **settings: Any) -> Fit:
 @pytest.mark.parametrize("name", ODD)
 def test_odd_derivatives(name: str, clip: str, engine: str) -> None:
     fit = odd(name, clip=clip, engine=engine)
-    check(fit, *neighbours(TINY))
+    check(fit, *neighbors(TINY))
     said = Tape()
     with recording(said):  # nor is anything said about a user's numbers
-        fit(neighbours(TINY)[0])
+        fit(neighbors(TINY)[0])
     assert said.said == ["printed: ", "written: b''"]
 
 
@@ -70,7 +70,7 @@ def test_bounds_whose_squares_leave_the_range_of_numbers(clip: str, scale: float
             noise_seed=1,
         ).fit(data)
 
-    ratios = [change.ratio for change in check(fit, *neighbours(giant))]
+    ratios = [change.ratio for change in check(fit, *neighbors(giant))]
     assert ratios[0] > 0.9999
 
 

@@ -1,6 +1,6 @@
 """The whole of a recommender's training, with and without a worst-case user.
 
-Every release of a training is compared on two neighbouring data sets (see ``harness``), for both solvers,
+Every release of a training is compared on two neighboring data sets (see ``harness``), for both solvers,
 both kinds of feedback, all allocations, all ways of centering and of choosing the catalog. Then faults
 are planted, each of which must be noticed.
 """
@@ -57,7 +57,7 @@ def worst_users() -> dict[str, tuple[Any, Any]]:
     }
 
 
-def neighbours(extra: tuple[Any, Any], **settings: Any) -> tuple[ap.Interactions, ap.Interactions]:
+def neighbors(extra: tuple[Any, Any], **settings: Any) -> tuple[ap.Interactions, ap.Interactions]:
     """The population with one more user, and without it."""
     user, item, rating = population()
     settings = {"items": np.arange(-1, ITEMS), "rating_range": RANGE, **settings}
@@ -97,7 +97,7 @@ def ratios(changes: list[Change]) -> dict[str, float]:
 def test_adding_a_worst_case_user(
     extra: tuple[Any, Any], solver: dict[str, Any], feedback: str
 ) -> None:
-    with_user, without = neighbours(extra)
+    with_user, without = neighbors(extra)
     fit = training(**solver, feedback=feedback)
     check(fit, with_user, without)
     check(fit, without, with_user)
@@ -111,20 +111,20 @@ def test_every_allocation(
     allocation: ap.Allocation, name: str, feedback: str, matrices: str
 ) -> None:
     fit = training(allocation=allocation, feedback=feedback, solver__matrices=matrices)
-    check(fit, *neighbours(worst_users()[name]))
+    check(fit, *neighbors(worst_users()[name]))
 
 
 @pytest.mark.parametrize("extra", worst_users().values(), ids=worst_users().keys())
 @pytest.mark.parametrize("center", ["user", "global", "none"])
 def test_every_way_of_centering(extra: tuple[Any, Any], center: str) -> None:
-    check(training(offsets__center=center), *neighbours(extra))
+    check(training(offsets__center=center), *neighbors(extra))
 
 
 @pytest.mark.parametrize("extra", worst_users().values(), ids=worst_users().keys())
 @pytest.mark.parametrize("normalize", [True, False])
 def test_stretched_and_clipped_vectors(extra: tuple[Any, Any], normalize: bool) -> None:
     for solver in (SHARED, PER_ITEM):
-        check(training(bounds__normalize=normalize, **solver), *neighbours(extra))
+        check(training(bounds__normalize=normalize, **solver), *neighbors(extra))
 
 
 @pytest.mark.parametrize("extra", worst_users().values(), ids=worst_users().keys())
@@ -137,23 +137,23 @@ def test_a_private_catalog(
     # The items come from the data here: in one of the two data sets the last one does not exist.
     catalog = ap.PrivateCatalog(share=0.5, cap=cap)
     fit = training(catalog=catalog, epsilon=50.0, feedback="implicit", **solver)
-    with_user, without = neighbours(extra, items=items)
+    with_user, without = neighbors(extra, items=items)
     check(fit, with_user, without)
     check(fit, without, with_user)
 
 
-def test_splitting_keeps_neighbours_neighbours() -> None:
+def test_splitting_keeps_neighbors_neighbors() -> None:
     # Also where the items come from the data, and a leaving user takes the first of them along.
     catalog = ap.PrivateCatalog(share=0.5, cap=50)
     fit = training(catalog=catalog, epsilon=50.0, feedback="implicit")
-    with_user, without = neighbours(worst_users()["alone with the first item"], items=None)
+    with_user, without = neighbors(worst_users()["alone with the first item"], items=None)
     for seed in range(3):
         check(fit, with_user.split((0.7, 0.3), seed)[0], without.split((0.7, 0.3), seed)[0])
 
 
 def test_the_mean_of_newcomers_is_public() -> None:
     for within in ((0.0, 5.0), (1.0, 5.0), (-3.0, 9.0)):
-        model = training()(neighbours(worst_users()["ordinary"], rating_range=within)[0])
+        model = training()(neighbors(worst_users()["ordinary"], rating_range=within)[0])
         assert model.released.fold_in.mean == sum(within) / 2
 
 
@@ -162,7 +162,7 @@ def test_the_mean_of_newcomers_is_public() -> None:
 def test_ratings_without_a_range(size: float, solver: dict[str, Any]) -> None:
     # Nothing is known about the ratings but the bound they are clipped to; no number may stop it.
     extra = (np.arange(ITEMS), size * np.where(np.arange(ITEMS) % 2, 3.0, -3.0))
-    with_user, without = neighbours(extra, rating_range=None)
+    with_user, without = neighbors(extra, rating_range=None)
     check(training(bounds__label=1.0, regularization=0.0, **solver), with_user, without)
 
 
@@ -176,13 +176,13 @@ def test_a_vector_beyond_numbers(monkeypatch: pytest.MonkeyPatch, engine: str) -
         return overflowing
 
     plant_kernel(monkeypatch, "solve_users", fault)
-    model = training(engine=engine)(neighbours(worst_users()["ordinary"])[0])
+    model = training(engine=engine)(neighbors(worst_users()["ordinary"])[0])
     assert np.isfinite(model.items).all()
 
 
 @pytest.mark.parametrize("extra", worst_users().values(), ids=worst_users().keys())
 def test_the_most_frequent_items(extra: tuple[Any, Any]) -> None:
-    check(training(catalog=ap.MostFrequent(0.4)), *neighbours(extra))
+    check(training(catalog=ap.MostFrequent(0.4)), *neighbors(extra))
 
 
 def test_the_bounds_are_reached() -> None:
@@ -190,14 +190,14 @@ def test_the_bounds_are_reached() -> None:
     weak: dict[str, Any] = {"regularization": 1e-3, **PER_ITEM}
     for settings in (weak, {**weak, "feedback": "implicit", "bounds__normalize": False}):
         extra = worst_users()["extremes in turn"]
-        found = ratios(check(training(**settings), *neighbours(extra)))
+        found = ratios(check(training(**settings), *neighbors(extra)))
         assert found["weights"] > 0.99999
         assert found["sweep 2.A"] > 0.999
     assert found["sweep 2 gramian"] > 0.999
     assert found["sweep 2.b"] > 0.999
-    shared = ratios(check(training(**SHARED, feedback="implicit"), *neighbours(extra)))
+    shared = ratios(check(training(**SHARED, feedback="implicit"), *neighbors(extra)))
     assert min(shared["users"], shared["sweep 1"], shared["sweep 2 gramian"]) > 0.999
-    top = neighbours(worst_users()["everything at the top"])
+    top = neighbors(worst_users()["everything at the top"])
     alone = ratios(check(training(offsets__center="global"), *top))
     assert alone["mean"] > 0.99999
 
@@ -207,7 +207,7 @@ class TestPlantedFaults:
 
     @staticmethod
     def caught(name: str, **settings: Any) -> bool:
-        return notices(training(**settings), *neighbours(worst_users()[name]))
+        return notices(training(**settings), *neighbors(worst_users()[name]))
 
     def test_nothing_planted(self) -> None:
         assert not self.caught("extremes in turn")
@@ -268,12 +268,12 @@ class TestPlantedFaults:
     def test_weights_of_a_user_above_its_budget(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(
             UserWeights,
-            "normalised",
+            "normalized",
             lambda user, task, raw: UserWeights(user, task, np.ones(len(raw)), bounded=False),
         )
         monkeypatch.setattr(UserWeights, "bounded", True)
         with pytest.raises((AssertionError, ap.ReleaseError)):
-            check(training(), *neighbours(worst_users()["everything at the top"]))
+            check(training(), *neighbors(worst_users()["everything at the top"]))
 
     def test_first_items_from_the_data(self, monkeypatch: pytest.MonkeyPatch) -> None:
         first = steps.first_items
@@ -286,12 +286,12 @@ class TestPlantedFaults:
             monkeypatch.setattr(factorization, "first_items", leaking)
             return fit(data)
 
-        assert notices(with_leak, *neighbours(worst_users()["ordinary"]))
+        assert notices(with_leak, *neighbors(worst_users()["ordinary"]))
 
     def test_catalog_of_the_data(self) -> None:
         # Without a public list, and none chosen privately, the items that exist give a user away.
         with pytest.raises(ap.DataError, match="must be public"):
-            training()(neighbours(worst_users()["ordinary"], items=None)[0])
+            training()(neighbors(worst_users()["ordinary"], items=None)[0])
 
     def test_too_many_items_counted_for_the_catalog(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(
@@ -300,7 +300,7 @@ class TestPlantedFaults:
         catalog = ap.PrivateCatalog(share=0.5, cap=2)
         fit = training(catalog=catalog, epsilon=50.0, feedback="implicit")
         extra = worst_users()["everything at the top"]
-        assert notices(fit, *neighbours(extra, items=None))
+        assert notices(fit, *neighbors(extra, items=None))
 
 
 @pytest.mark.parametrize("name", ["everything at the top", "extremes in turn", "ordinary"])
@@ -323,5 +323,5 @@ def test_a_training_that_resumes_a_preparation(name: str, settings: dict[str, An
         return model.fit(data, preparation=kept)
 
     extra = worst_users()[name]
-    check(fit, *neighbours(extra))
-    check(fit, *reversed(neighbours(extra)))
+    check(fit, *neighbors(extra))
+    check(fit, *reversed(neighbors(extra)))

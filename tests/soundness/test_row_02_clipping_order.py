@@ -17,7 +17,7 @@ from tests.soundness.harness import (
     check,
     compare,
     descent,
-    neighbours,
+    neighbors,
     plant,
     worst_users,
 )
@@ -44,7 +44,7 @@ def unclipped(honest: Any) -> Any:
 
 
 def test_clipping_before_summing_is_safe() -> None:
-    check(descent(ap.UniformWeights(), clip="row", gradient_bound=0.1), *neighbours(EXTRA))
+    check(descent(ap.UniformWeights(), clip="row", gradient_bound=0.1), *neighbors(EXTRA))
 
 
 def test_clipping_after_summing_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

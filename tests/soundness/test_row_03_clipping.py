@@ -12,7 +12,7 @@ from tests.soundness.harness import (
     LABEL_BOUND,
     caught,
     compare,
-    neighbours,
+    neighbors,
     plant,
     ridge,
     worst_users,
@@ -22,7 +22,7 @@ EXTRA = worst_users()["at the bound in all tasks"]
 
 
 def test_the_noise_is_scaled_by_the_bounds() -> None:
-    changes = compare(ridge(ap.UniformWeights()), *neighbours(EXTRA))
+    changes = compare(ridge(ap.UniformWeights()), *neighbors(EXTRA))
     sensitivity = {change.name: change.sensitivity for change in changes}
     assert sensitivity["statistics.A"] == pytest.approx(FEATURE_BOUND**2)
     assert sensitivity["statistics.b"] == pytest.approx(FEATURE_BOUND * LABEL_BOUND)

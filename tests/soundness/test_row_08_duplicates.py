@@ -5,7 +5,7 @@ import pytest
 
 import apportion as ap
 from apportion.privacy import UserWeights
-from tests.soundness.harness import Array, caught, compare, neighbours, ridge, worst_users
+from tests.soundness.harness import Array, caught, compare, neighbors, ridge, worst_users
 
 EXTRA = worst_users()["at the bound in all tasks"]
 REPEATED = worst_users()["each row a hundred times"]
@@ -13,8 +13,8 @@ REPEATED = worst_users()["each row a hundred times"]
 
 def test_a_hundred_copies_count_once() -> None:
     fit = ridge(ap.AdaptiveWeights())
-    once = compare(fit, *neighbours(EXTRA))
-    often = compare(fit, *neighbours(REPEATED))
+    once = compare(fit, *neighbors(EXTRA))
+    often = compare(fit, *neighbors(REPEATED))
     for single, repeated in zip(once, often, strict=True):
         # Copies share a weight; each is rounded, which costs them a little.
         assert repeated.change == pytest.approx(single.change, rel=1e-2)

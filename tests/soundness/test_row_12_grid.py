@@ -21,7 +21,7 @@ from tests.soundness.harness import (
     classifier,
     compare,
     descent,
-    neighbours,
+    neighbors,
     notices,
     plant,
     population,
@@ -67,10 +67,10 @@ REFERENCE: dict[str, Fit] = {
 
 
 def both(name: str, extra: str = "each row a hundred times") -> tuple[Data, Data]:
-    """Neighbours for a training of this name."""
+    """Neighbors for a training of this name."""
     if name in ITEM_FITS:
-        return recommender.neighbours(recommender.worst_users()[extra])
-    return neighbours(uneven(worst_users()[extra]))
+        return recommender.neighbors(recommender.worst_users()[extra])
+    return neighbors(uneven(worst_users()[extra]))
 
 
 def uneven(rows: dict[str, Array]) -> dict[str, Array]:
@@ -111,7 +111,7 @@ def test_and_so_it_is_on_the_reference_engine(name: str) -> None:
 
 
 def in_order(name: str, forwards: bool) -> Data:
-    """The larger of the neighbours, its rows in one order or the other."""
+    """The larger of the neighbors, its rows in one order or the other."""
     step = 1 if forwards else -1
     if name in ITEM_FITS:
         user, item, rating = (values[::step] for values in recommender.population())
@@ -180,7 +180,7 @@ def test_rounding_the_sum_instead_of_every_part_is_caught(monkeypatch: pytest.Mo
         return rounding.truncated(sums, grid)[:, None]
 
     plant(monkeypatch, "_added_up", lambda honest: together)
-    assert notices(ridge(ADAPTIVE), *neighbours(worst_users()["at the bound in all tasks"]))
+    assert notices(ridge(ADAPTIVE), *neighbors(worst_users()["at the bound in all tasks"]))
 
 
 def longer(features: Any, roots: Any) -> Any:
@@ -192,9 +192,9 @@ def longer(features: Any, roots: Any) -> Any:
 @pytest.mark.parametrize("name", ["ridge, shrunk", "ratings, per item", "events, per item"])
 def test_roots_beyond_their_weight_are_caught(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(rounding, "square_roots", longer)
-    data = neighbours(worst_users()["at the bound in all tasks"])
+    data = neighbors(worst_users()["at the bound in all tasks"])
     weak = recommender.training(**recommender.PER_ITEM, regularization=1e-3, engine="reference")
-    extremes = recommender.neighbours(recommender.worst_users()["extremes in turn"])
+    extremes = recommender.neighbors(recommender.worst_users()["extremes in turn"])
     pairs = {
         "ridge, shrunk": (REFERENCE[name], data),
         "ratings, per item": (weak, extremes),
@@ -225,9 +225,9 @@ def test_a_rule_of_rounding_that_makes_parts_larger_is_caught(
     name, wrong = RULES[rule]
     given = (lambda *args: wrong(*args).astype(np.int64)) if rule in WHOLE else wrong
     monkeypatch.setattr(rounding, rule, given)
-    pair: tuple[Data, Data] = neighbours(worst_users()["at the bound in all tasks"])
+    pair: tuple[Data, Data] = neighbors(worst_users()["at the bound in all tasks"])
     if name in ITEM_FITS:
-        pair = recommender.neighbours(recommender.worst_users()["extremes in turn"])
+        pair = recommender.neighbors(recommender.worst_users()["extremes in turn"])
     assert notices(REFERENCE[name], *pair)
 
 

@@ -25,7 +25,7 @@ from tests.soundness.test_recommender import (
     ITEMS,
     PER_ITEM,
     SHARED,
-    neighbours,
+    neighbors,
     ratios,
     training,
     worst_users,
@@ -75,7 +75,7 @@ def unbounded_users() -> dict[str, tuple[Any, Any]]:
     ids=repr,
 )
 def test_adding_a_worst_case_user(extra: tuple[Any, Any], settings: dict[str, Any]) -> None:
-    with_user, without = neighbours(extra)
+    with_user, without = neighbors(extra)
     found = ratios(check(training(**settings), with_user, without))
     assert ("intercepts" in found) == (settings.get("offsets__intercept_share", 0.0) > 0)
     check(training(**settings, **WEAK), without, with_user)
@@ -86,7 +86,7 @@ def test_adding_a_worst_case_user(extra: tuple[Any, Any], settings: dict[str, An
 def test_intercepts_of_a_private_catalog(extra: tuple[Any, Any], items: str | None) -> None:
     # Users' means are those of all their ratings, also of items that are not in the catalog.
     catalog = ap.PrivateCatalog(share=0.5, cap=50)
-    with_user, without = neighbours(extra, items=items)
+    with_user, without = neighbors(extra, items=items)
     fit = training(catalog=catalog, epsilon=50.0, **INTERCEPTS)
     assert 0 < len(fit(with_user).item_ids) < with_user.items
     check(fit, with_user, without)
@@ -97,9 +97,9 @@ def test_intercepts_of_a_private_catalog(extra: tuple[Any, Any], items: str | No
 @pytest.mark.parametrize("name", ["extremes in turn", "alone with an item", "ordinary"])
 def test_chosen_settings(feedback: str, name: str) -> None:
     fit = training(factors="auto", sweeps="auto", feedback=feedback)
-    with_user, without = neighbours(worst_users()[name])
+    with_user, without = neighbors(worst_users()[name])
     model = fit(with_user)
-    # The harness compares these between the neighbours.
+    # The harness compares these between the neighbors.
     assert len(model.forecasts_) > 1
     assert model.forecasts_[0].choice.factors == model.items.shape[1]
     check(fit, with_user, without)
@@ -111,7 +111,7 @@ def test_chosen_settings(feedback: str, name: str) -> None:
 @pytest.mark.parametrize("label_bound", [1.0, 1e-60, 1e29])
 def test_ratings_without_a_range(name: str, clip: str, label_bound: float) -> None:
     # Also where a rating less an intercept is more than 32 bits hold, and both bounds are tiny.
-    with_user, without = neighbours(unbounded_users()[name], rating_range=None)
+    with_user, without = neighbors(unbounded_users()[name], rating_range=None)
     fit = training(
         bounds=ap.Bounds(feature=min(0.3, label_bound), label=label_bound),
         solver__clip=clip,
@@ -136,7 +136,7 @@ def test_labels_of_any_size(
     # Squares may be too large or too small to be written. Whoever is beyond all numbers gives nothing.
     sized(monkeypatch, size)
     fit = training(bounds__label=label_bound, **INTERCEPTS, **WEAK)
-    found = ratios(check(fit, *neighbours(EXTREMES)))
+    found = ratios(check(fit, *neighbors(EXTREMES)))
     if 1e10 * label_bound < size < 1e153:
         assert found["intercepts"] > 0.999
 
@@ -152,7 +152,7 @@ def test_vectors_of_zeros_and_labels_beyond_numbers(
         "solve_users",
         lambda honest: lambda *systems, **given: 0 * honest(*systems, **given),
     )
-    found = ratios(check(training(engine=engine), *neighbours(EXTREMES)))
+    found = ratios(check(training(engine=engine), *neighbors(EXTREMES)))
     assert found["sweep 1"] == 0
 
 
@@ -160,7 +160,7 @@ def test_a_user_with_thousands_of_items() -> None:
     many = np.arange(3000)
     extra = (many, np.where(many % 2, 5.0, 1.0))
     fit = training(sweeps=1, bounds__normalize=True, **INTERCEPTS)
-    found = ratios(check(fit, *neighbours(extra, items=len(many))))
+    found = ratios(check(fit, *neighbors(extra, items=len(many))))
     assert min(found["intercepts"], found["sweep 1"]) > 0.999
 
 
@@ -170,7 +170,7 @@ class TestTheBoundsAreReached:
     @staticmethod
     def reached(extra: tuple[Any, Any], data: Any = None, **settings: Any) -> float:
         given = {**INTERCEPTS, "bounds__normalize": True, **settings}
-        found = ratios(check(training(**given), *neighbours(extra, **(data or {}))))
+        found = ratios(check(training(**given), *neighbors(extra, **(data or {}))))
         names = {"intercepts", "sweep 1", "sweep 2", "sweep 1.b", "sweep 2.b"}
         return min(ratio for name, ratio in found.items() if name in names)
 
@@ -201,7 +201,7 @@ class TestTheBoundsAreReached:
 
     def test_the_recorded_sensitivities(self) -> None:
         fit = training(bounds__feature=0.2, bounds__label=0.5, **INTERCEPTS)
-        model = fit(neighbours(EXTREMES)[1])
+        model = fit(neighbors(EXTREMES)[1])
         sensitivity = {record.name: record.sensitivity for record in model.privacy.ledger}
         assert sensitivity["intercepts"] == 0.5 * (1 + ROUNDING)
         assert sensitivity["sweep 1"] == sensitivity["sweep 2"] == pytest.approx(0.1, rel=1e-5)
@@ -209,7 +209,7 @@ class TestTheBoundsAreReached:
     def test_whoever_is_within_the_bound_is_not_scaled(self) -> None:
         # So the bound on the whole is no bound on a rating: this one is twice as far off.
         extra = (EVERY, np.where(EVERY == 7, 5.0, 3.0))
-        changes = check(training(allocation=ap.UniformWeights(), **INTERCEPTS), *neighbours(extra))
+        changes = check(training(allocation=ap.UniformWeights(), **INTERCEPTS), *neighbors(extra))
         [change] = [change for change in changes if change.name == "intercepts"]
         mean = 3 + 2 / ITEMS
         norm = np.sqrt(((5 - mean) ** 2 + (ITEMS - 1) * (3 - mean) ** 2) / ITEMS)
@@ -236,7 +236,7 @@ class TestPlantedFaults:
     @staticmethod
     def caught(extra: tuple[Any, Any] = EXTREMES, **settings: Any) -> bool:
         given = {**INTERCEPTS, "bounds__normalize": True, **settings}
-        return notices(training(**given), *neighbours(extra))
+        return notices(training(**given), *neighbors(extra))
 
     def test_nothing_planted(self) -> None:
         assert not self.caught()
@@ -282,7 +282,7 @@ class TestPlantedFaults:
             allocation=ap.AdaptiveWeights(1.0),
             epsilon=50.0,
         )
-        pair = neighbours(extra, rating_range=(0.0, 5.0))
+        pair = neighbors(extra, rating_range=(0.0, 5.0))
         assert not notices(fit, *pair)
         monkeypatch.setattr(UserWeights, "part_norms", root_mean_square)
         assert notices(fit, *pair)
@@ -315,7 +315,7 @@ class TestPlantedFaults:
             monkeypatch.setattr(steps, "estimate", leaking)
             return fit(data)
 
-        assert notices(with_leak, *neighbours(worst_users()["ordinary"]))
+        assert notices(with_leak, *neighbors(worst_users()["ordinary"]))
 
     def test_means_of_other_users(self, monkeypatch: pytest.MonkeyPatch) -> None:
         centers = Centering.centers
@@ -337,7 +337,7 @@ class TestPlantedFaults:
             monkeypatch.setattr(factorization, "forecasts", leaking)
             return fit(data)
 
-        assert notices(with_leak, *neighbours(worst_users()["ordinary"]))
+        assert notices(with_leak, *neighbors(worst_users()["ordinary"]))
 
     def test_shown_forecasts_from_exact_counts(self) -> None:
         # What is chosen may be the same; what is shown of the choice is not.
@@ -348,7 +348,7 @@ class TestPlantedFaults:
             )
             return model
 
-        assert notices(leaking, *neighbours(worst_users()["ordinary"]))
+        assert notices(leaking, *neighbors(worst_users()["ordinary"]))
 
 
 def repeated_noise() -> bool:
@@ -358,7 +358,7 @@ def repeated_noise() -> bool:
     """
     tape = Tape()
     with recording(tape):
-        model = training(noise_seed=None, **INTERCEPTS)(neighbours(EXTREMES)[0])
+        model = training(noise_seed=None, **INTERCEPTS)(neighbors(EXTREMES)[0])
     drawn = [
         np.ravel(tape.released[record.name][0, 0] - tape.raw[record.name][0, 0])
         / record.noise_scale
@@ -388,5 +388,5 @@ def test_noise_used_again_is_caught(monkeypatch: pytest.MonkeyPatch, other: str)
 
 def test_nothing_of_a_change_is_lost() -> None:
     # What the other tests rest on: a training moves all of its releases where one user comes.
-    changes: list[Change] = check(training(**INTERCEPTS), *neighbours(EXTREMES))
+    changes: list[Change] = check(training(**INTERCEPTS), *neighbors(EXTREMES))
     assert [change.name for change in changes if change.change == 0] == []

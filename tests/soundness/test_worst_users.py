@@ -14,7 +14,7 @@ from tests.soundness.harness import (
     check,
     classifier,
     descent,
-    neighbours,
+    neighbors,
     plant,
     ridge,
     worst_users,
@@ -29,7 +29,7 @@ STATISTICS = ["per-task", "shared", "shrunk"]
 def test_adding_a_worst_case_user(
     statistics: str, allocation: ap.Allocation, extra: dict[str, object]
 ) -> None:
-    with_user, without = neighbours(extra)
+    with_user, without = neighbors(extra)
     check(ridge(allocation, statistics=statistics), with_user, without)
     check(ridge(allocation, statistics=statistics), without, with_user)
 
@@ -53,7 +53,7 @@ def test_weights_that_are_not_squared_are_caught(
 def test_adding_a_worst_case_user_to_descent(
     allocation: ap.Allocation, extra: dict[str, object], clip: str, loss: str
 ) -> None:
-    with_user, without = neighbours(extra)
+    with_user, without = neighbors(extra)
     check(descent(allocation, clip=clip, loss=loss, gradient_bound=0.3), with_user, without)
     check(descent(allocation, clip=clip, loss=loss), without, with_user)
 
@@ -67,7 +67,7 @@ def test_adding_a_worst_case_user_to_descent(
     ],
 )
 def test_what_comes_after_a_step_uses_released_values_only(settings: dict[str, object]) -> None:
-    check(descent(ap.AdaptiveWeights(0.5), **settings), *neighbours(worst_users()["ordinary"]))
+    check(descent(ap.AdaptiveWeights(0.5), **settings), *neighbors(worst_users()["ordinary"]))
 
 
 @pytest.mark.parametrize("extra", worst_users().values(), ids=worst_users().keys())
@@ -75,13 +75,13 @@ def test_what_comes_after_a_step_uses_released_values_only(settings: dict[str, o
 def test_adding_a_worst_case_user_to_a_classifier(
     extra: dict[str, object], settings: dict[str, object]
 ) -> None:
-    check(classifier(**settings), *neighbours(extra))
+    check(classifier(**settings), *neighbors(extra))
 
 
 @pytest.mark.parametrize("clip", ["user", "row"])
 def test_the_bound_of_descent_is_reached(clip: str) -> None:
     fit = descent(ap.AdaptiveWeights(), clip=clip, gradient_bound=0.3)
-    changes = check(fit, *neighbours(worst_users()["at the bound in all tasks"]))
+    changes = check(fit, *neighbors(worst_users()["at the bound in all tasks"]))
     gradients = [change.ratio for change in changes if change.name == "gradients"]
     assert len(gradients) == 3
     assert gradients[0] > 0.998
@@ -89,19 +89,19 @@ def test_the_bound_of_descent_is_reached(clip: str) -> None:
 
 @pytest.mark.parametrize("extra", worst_users().values(), ids=worst_users().keys())
 def test_the_only_user(extra: dict[str, object]) -> None:
-    check(ridge(ap.AdaptiveWeights()), *neighbours(extra, users=0))
+    check(ridge(ap.AdaptiveWeights()), *neighbors(extra, users=0))
 
 
 def test_feature_vectors_per_user() -> None:
     # The user's row of features stays in the array; its examples leave.
     data = ap.simulate_tasks(users=60, tasks=TASKS, tasks_per_user=4, seed=2)
-    neighbour = data.take(data.user != VICTIM)
+    neighbor = data.take(data.user != VICTIM)
     for allocation in PRIVATE_ALLOCATIONS:
-        check(ridge(allocation), data, neighbour)
+        check(ridge(allocation), data, neighbor)
 
 
-def test_splitting_keeps_neighbours_neighbours() -> None:
-    with_user, without = neighbours(worst_users()["each row a hundred times"])
+def test_splitting_keeps_neighbors_neighbors() -> None:
+    with_user, without = neighbors(worst_users()["each row a hundred times"])
     for seed in range(5):
         for part in range(2):
             check(
@@ -118,7 +118,7 @@ def test_the_bound_is_reached(statistics: str, releases: int) -> None:
     # A sensitivity far above what a user can do would waste accuracy.
     changes = check(
         ridge(ap.AdaptiveWeights(), statistics=statistics),
-        *neighbours(worst_users()["at the bound in all tasks"]),
+        *neighbors(worst_users()["at the bound in all tasks"]),
     )
     ratios = [change.ratio for change in changes if change.name != "counts"]
     assert len(ratios) == releases

@@ -152,7 +152,7 @@ def test_the_curve_of_skew(archive: Path) -> None:
     counts = np.sort(small_data().graph.task_sizes())[::-1]
     assert [row["count"] for row in rows] == counts.tolist()
     assert rows[-1]["share_of_rows"] == rows[-1]["share_of_items"] == 1.0
-    [summary] = skew.summarise(rows)
+    [summary] = skew.summarize(rows)
     assert (summary["items"], summary["rows"]) == (40, 2_500)
     assert summary["top_0.1"] == pytest.approx(counts[:4].sum() / 2_500)
 

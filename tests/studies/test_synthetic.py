@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from apportion.studies.output import write_table
-from apportion.studies.synthetic import Synthetic, summarise, write
+from apportion.studies.synthetic import Synthetic, summarize, write
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def rows(study: Synthetic) -> list[dict[str, float]]:
 
 
 def test_exponent_one_half_is_best_and_uniform_clearly_worse(rows: list[dict[str, float]]) -> None:
-    for entry in summarise(rows):
+    for entry in summarize(rows):
         if entry["exponent"] == 0.5:
             assert entry["excess"] == 0.0
         else:
@@ -67,7 +67,7 @@ def test_a_failed_write_keeps_the_old_file(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_whole_study_finds_what_the_documentation_says() -> None:
-    for entry in summarise(Synthetic().run()):
+    for entry in summarize(Synthetic().run()):
         if entry["exponent"] == 0.0:
             assert entry["excess"] > 5 * entry["excess_error"]
         if entry["epsilon"] in (1.0, 2.0):

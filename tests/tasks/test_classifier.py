@@ -11,15 +11,15 @@ import apportion as ap
 
 RNG = np.random.default_rng(0)
 CLASSES = 8
-CENTRES = RNG.normal(size=(CLASSES, 4))
-CENTRES /= np.linalg.norm(CENTRES, axis=1, keepdims=True)
+CENTERS = RNG.normal(size=(CLASSES, 4))
+CENTERS /= np.linalg.norm(CENTERS, axis=1, keepdims=True)
 
 
 def rows(users: int, per_user: int = 3, seed: int = 0, skew: float = 1.0) -> ap.TaskData:
     rng = np.random.default_rng(seed)
     share = np.arange(1, CLASSES + 1.0) ** -skew
     kind = rng.choice(CLASSES, users * per_user, p=share / share.sum())
-    features = CENTRES[kind] + 0.4 * rng.normal(size=(len(kind), 4))
+    features = CENTERS[kind] + 0.4 * rng.normal(size=(len(kind), 4))
     return ap.TaskData(np.repeat(np.arange(users), per_user), kind, features, tasks=CLASSES)
 
 

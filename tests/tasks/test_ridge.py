@@ -119,9 +119,9 @@ def test_bad_predictions(task: Any, features: Any, message: str) -> None:
         model.predict(task, features)
 
 
-def test_other_catalogues_are_refused() -> None:
+def test_other_catalogs_are_refused() -> None:
     model = ap.MultiTaskRidge(epsilon=math.inf).fit(TRAIN)
-    with pytest.raises(ap.DataError, match="another catalogue"):
+    with pytest.raises(ap.DataError, match="another catalog"):
         model.score(ap.simulate_tasks(users=50, tasks=7, tasks_per_user=2))
 
 
@@ -210,7 +210,7 @@ class TestSolve:
             solve_filtered(pack(A), np.array([[8.0, 5.0]]), np.zeros(1), 0.0), [[2.0, 0.0]]
         )
 
-    def test_is_the_stated_minimiser(self) -> None:
+    def test_is_the_stated_minimizer(self) -> None:
         rng = np.random.default_rng(0)
         A = rng.normal(size=(1, 3, 3))
         A = A @ A.transpose(0, 2, 1)
@@ -248,7 +248,7 @@ class TestBlocks:
         )  # fmt: skip
         session = find_engine("auto").load(data.rows())
         session.weigh(
-            lambda graph: UserWeights.normalised(graph.user, graph.task, np.ones(len(graph.user)))
+            lambda graph: UserWeights.normalized(graph.user, graph.task, np.ones(len(graph.user)))
         )
         session.bound_features(1.0, whole=epsilon < math.inf)
         parts = (

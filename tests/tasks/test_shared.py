@@ -23,7 +23,7 @@ def test_without_noise_it_is_the_exact_solution() -> None:
     np.testing.assert_allclose(shrink(b, 0.0, mass, C, ridge), expected)
 
 
-def test_it_minimises_the_expected_error() -> None:
+def test_it_minimizes_the_expected_error() -> None:
     # Among all strengths of the penalty, the one chosen is within a few percent of the best.
     tasks, noise, spread = 4000, 3.0, np.array([2.0, 0.5, 0.05])
     mass = RNG.pareto(1.0, tasks) + 0.5
@@ -109,9 +109,9 @@ def test_nothing_becomes_infinite(size: float, noise: float, matrix: np.ndarray)
     b = np.full((4, 3), size * noise)
     with np.errstate(over="ignore"):
         models = shrink(b, noise, np.ones(4), matrix, np.zeros(4), spread=np.ones(4))
-        centred = shrink(b, noise, np.ones(4), matrix, np.zeros(4), np.ones((4, 3)))
+        centered = shrink(b, noise, np.ones(4), matrix, np.zeros(4), np.ones((4, 3)))
     assert np.isfinite(models).all()
-    assert np.isfinite(centred).all()
+    assert np.isfinite(centered).all()
 
 
 def test_what_is_too_large_to_be_squared_gets_no_coefficient() -> None:

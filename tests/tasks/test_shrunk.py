@@ -31,7 +31,7 @@ def simulated(
     spread: float = 0.0,
     gram_noise: float = 1.0,
     moment_noise: float = 1.0,
-    centre: float = 0.0,
+    center: float = 0.0,
 ) -> tuple[Released, Array, Array]:
     """Released statistics, the models and the matrices behind them.
 
@@ -40,7 +40,7 @@ def simulated(
     rng = np.random.default_rng(seed)
     root = np.linalg.cholesky(C)
     grams = MASS[:, None, None] * C + spread * (root @ symmetric_noise(rng) @ root.T)
-    models = centre + rng.normal(size=(TASKS, D))
+    models = center + rng.normal(size=(TASKS, D))
     moments = np.einsum("tij,tj->ti", grams, models) + moment_noise * rng.normal(size=(TASKS, D))
     noisy = pack(grams + gram_noise * symmetric_noise(rng))
     mass_noise = 1e-3
@@ -74,7 +74,7 @@ def test_without_noise_every_task_has_its_own_solution() -> None:
 
 
 def test_with_nothing_but_noise_in_the_matrices_it_is_one_matrix_for_all() -> None:
-    # Models in pairs of opposite sign have no common centre.
+    # Models in pairs of opposite sign have no common center.
     released, _, _ = simulated(gram_noise=1e3)
     half = released.moment[: TASKS // 2]
     mass = np.concatenate([MASS[: TASKS // 2]] * 2)
@@ -127,14 +127,14 @@ def test_what_is_left_of_the_noise_of_a_matrix_counts_as_noise() -> None:
     np.testing.assert_allclose(np.mean(np.concatenate(residual) ** 2, axis=0), allowed, rtol=0.3)
 
 
-def test_a_centre_that_is_noise_is_suppressed() -> None:
+def test_a_center_that_is_noise_is_suppressed() -> None:
     # Squared and relative to its variance, a mean of noise is 1 on average, and 0.35 after shrinking.
     sizes = []
     for seed in range(60):
         released, _, _ = simulated()
         noise = np.random.default_rng(seed).normal(size=(TASKS, D))
-        centre = Shrinkage(replace(released, moment=noise)).centre
-        sizes.append(np.sum(centre**2 * np.linalg.eigvalsh(C) ** 2) * np.sum(MASS**2) / D)
+        center = Shrinkage(replace(released, moment=noise)).center
+        sizes.append(np.sum(center**2 * np.linalg.eigvalsh(C) ** 2) * np.sum(MASS**2) / D)
     assert np.mean(sizes) < 0.6
 
 
@@ -148,8 +148,8 @@ def test_better_than_both_where_both_are_as_good(seed: int) -> None:
     assert max(others) < 1.3 * min(others)
 
 
-def test_a_common_centre_is_used() -> None:
-    near, far = (simulated(centre=centre, moment_noise=20.0) for centre in (0.0, 5.0))
+def test_a_common_center_is_used() -> None:
+    near, far = (simulated(center=center, moment_noise=20.0) for center in (0.0, 5.0))
     errors = [error(Shrinkage(released).coef(), models) for released, models, _ in (near, far)]
     assert errors[1] < 1.1 * errors[0]
     assert error(one_matrix(far[0]), far[1]) > 1.5 * errors[1]
@@ -165,7 +165,7 @@ def test_noise_alone_leaves_nothing() -> None:
 
 
 def test_a_rotation_of_the_features_rotates_the_models() -> None:
-    released, _, _ = simulated(spread=10.0, centre=1.0)
+    released, _, _ = simulated(spread=10.0, center=1.0)
     Q = np.linalg.qr(np.random.default_rng(1).normal(size=(D, D)))[0]
     turned = replace(
         released,

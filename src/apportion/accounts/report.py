@@ -26,7 +26,7 @@ class PrivacyReport:
         secret_noise: False when the noise came from a fixed seed; then nothing is private.
         public_inputs: everything that the guarantee takes as known to all.
         warnings: what a reader should not overlook.
-        neighbouring: which data sets the guarantee cannot tell apart.
+        neighboring: which data sets the guarantee cannot tell apart.
 
     A report is not signed: whoever can change its file can change what it says.
     """
@@ -35,7 +35,7 @@ class PrivacyReport:
     secret_noise: bool = True
     public_inputs: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
-    neighbouring: str = ADD_OR_REMOVE
+    neighboring: str = ADD_OR_REMOVE
 
     unit = "one user, with all of its rows"
 
@@ -83,7 +83,7 @@ class PrivacyReport:
             "delta": self.delta,
             "mu": "inf" if math.isinf(self.mu) else self.mu,
             "unit": self.unit,
-            "neighbouring": self.neighbouring,
+            "neighboring": self.neighboring,
             "secret_noise": self.secret_noise,
             "public_inputs": dict(self.public_inputs),
             "warnings": list(self.warnings),
@@ -104,7 +104,7 @@ class PrivacyReport:
                 secret_noise=values["secret_noise"] is True,
                 public_inputs=dict(values["public_inputs"]),
                 warnings=_texts(values["warnings"]),
-                neighbouring=str(values["neighbouring"]),
+                neighboring=str(values["neighboring"]),
             )
         except (KeyError, TypeError, ValueError, BudgetExceededError) as error:
             raise DataError(f"not a privacy report: {error}") from error
@@ -113,7 +113,7 @@ class PrivacyReport:
         lines = [
             self.verdict,
             f"  unit         {self.unit}",
-            f"  neighbouring {self.neighbouring}",
+            f"  neighboring {self.neighboring}",
         ]
         lines += [f"  WARNING      {warning}" for warning in self.warnings]
         lines.append("  releases")
@@ -158,7 +158,7 @@ class PrivacyReport:
             Group(
                 Text(self.verdict, style="bold green" if self.private else "bold red"),
                 f"[dim]unit:[/dim] {self.unit}",
-                f"[dim]neighbouring:[/dim] {escape(self.neighbouring)}",
+                f"[dim]neighboring:[/dim] {escape(self.neighboring)}",
                 *(f"[yellow]warning:[/yellow] {escape(warning)}" for warning in self.warnings),
                 "",
                 releases,

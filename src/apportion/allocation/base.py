@@ -81,9 +81,9 @@ class Allocation(ABC):
             f"{type(self).__name__} has no typical weights: use AdaptiveWeights(0)"
         )
 
-    def neighbouring(self) -> str:
+    def neighboring(self) -> str:
         """Which data sets the guarantee cannot tell apart."""
-        return ADD_OR_REMOVE if self.counts is None else self.counts.neighbouring()
+        return ADD_OR_REMOVE if self.counts is None else self.counts.neighboring()
 
     def public_inputs(self) -> dict[str, Any]:
         """What the allocation takes as public, for the privacy report."""

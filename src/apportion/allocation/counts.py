@@ -30,10 +30,10 @@ class Counts(ABC):
         return None
 
     def fixed(self) -> str:
-        """What of the data is taken as known and the same in neighbouring data sets, if anything."""
+        """What of the data is taken as known and the same in neighboring data sets, if anything."""
         return ""
 
-    def neighbouring(self) -> str:
+    def neighboring(self) -> str:
         """Which data sets the guarantee cannot tell apart."""
         fixed = self.fixed()
         return f"{ADD_OR_REMOVE}, {fixed} being public and fixed" if fixed else ADD_OR_REMOVE

@@ -1,8 +1,8 @@
-"""The best task weights for a public graph: the paper's convex programme, solved.
+"""The best task weights for a public graph: the paper's convex program, solved.
 
-    minimise  sum_i c_i / v_i   subject to   sum_{i in Omega^j} v_i <= beta  for every user j,
+    minimize  sum_i c_i / v_i   subject to   sum_{i in Omega^j} v_i <= beta  for every user j,
 
-with v_i = omega_i^2 and c_i = n_i^-gamma. Its dual is to maximise f(p) = sum_i sqrt(c_i z_i) over
+with v_i = omega_i^2 and c_i = n_i^-gamma. Its dual is to maximize f(p) = sum_i sqrt(c_i z_i) over
 probabilities p of users, z_i being the total p of task i's users; then v_i is proportional to
 sqrt(c_i / z_i). By Jensen's inequality
 
@@ -44,7 +44,7 @@ def solve_task_weights(
     tolerance: float = 1e-3,
     max_iterations: int = 10_000,
 ) -> OptimalTaskWeights:
-    """Minimise sum_i 1 / (omega_i^2 n_i^gamma) such that no user's sum of omega_i^2 passes ``budget``.
+    """Minimize sum_i 1 / (omega_i^2 n_i^gamma) such that no user's sum of omega_i^2 passes ``budget``.
 
     ``gamma`` is 1 for strongly convex and 0 for convex losses. Tasks without users constrain nobody
     and get the whole budget.
@@ -77,7 +77,7 @@ def solve_task_weights(
 
 @dataclass(frozen=True)
 class OptimalWeights(Allocation):
-    """Weights of the convex programme, for a graph that is public: only features and labels are not.
+    """Weights of the convex program, for a graph that is public: only features and labels are not.
 
     Args:
         gamma: 1 for strongly convex losses, 0 for convex ones.
@@ -88,7 +88,7 @@ class OptimalWeights(Allocation):
     def weigh(self, graph: Graph, sizes: NDArray[np.float64], key: int) -> UserWeights:
         """Task weights, given as sizes here, scaled up to the whole budget of every user."""
         del key
-        return UserWeights.normalised(graph.user, graph.task, sizes[graph.task])
+        return UserWeights.normalized(graph.user, graph.task, sizes[graph.task])
 
     def rule(
         self,
@@ -104,7 +104,7 @@ class OptimalWeights(Allocation):
     def __post_init__(self) -> None:
         number("gamma", self.gamma, at_least=0, at_most=1)
 
-    def neighbouring(self) -> str:
+    def neighboring(self) -> str:
         """The graph is the same in both."""
         return "give or withhold one user's features and labels, the graph being public and fixed"
 

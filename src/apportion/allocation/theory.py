@@ -23,7 +23,7 @@ def optimal_task_weights(
     """omega_i = n_i^-exponent / sqrt(sum n_i^(1 - 2 exponent) / (n beta)), [tasks] (eq. w).
 
     The average user spends exactly ``budget``: sum_i (n_i / n) omega_i^2 = budget. Among all such
-    weights, exponent (1 + gamma) / 4 minimises sum_i 1 / (omega_i^2 n_i^gamma).
+    weights, exponent (1 + gamma) / 4 minimizes sum_i 1 / (omega_i^2 n_i^gamma).
 
     >>> weights = optimal_task_weights(np.array([100.0, 400.0]), 0.5, users=1000)
     >>> round(float(np.sum(np.array([100.0, 400.0]) / 1000 * weights**2)), 9)

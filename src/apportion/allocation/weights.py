@@ -23,7 +23,7 @@ class UniformWeights(Allocation):
     def weigh(self, graph: Graph, sizes: NDArray[np.float64], key: int) -> UserWeights:
         """Equal weights; sizes and key play no part."""
         del sizes, key
-        return UserWeights.normalised(graph.user, graph.task, np.ones(len(graph.task)))
+        return UserWeights.normalized(graph.user, graph.task, np.ones(len(graph.task)))
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class AdaptiveWeights(Allocation):
     Args:
         exponent: the paper's mu, from 0 (uniform) to 1; 1/4 is its choice for convex losses, 1/2
             for strongly convex ones.
-        mode: ``"normalise"`` scales the weights of every user to its whole budget. ``"clip"`` is the
+        mode: ``"normalize"`` scales the weights of every user to its whole budget. ``"clip"`` is the
             paper's formula: one scale for all users, and users above their budget are scaled down.
         counts: where task sizes come from.
         users: the number of users, as a public (rounded) figure; only ``"clip"`` needs it.
@@ -44,7 +44,7 @@ class AdaptiveWeights(Allocation):
     """
 
     exponent: float = 0.5
-    mode: Literal["normalise", "clip"] = "normalise"
+    mode: Literal["normalize", "clip"] = "normalize"
     counts: Counts = field(default_factory=PrivateCounts)
     users: int | None = None
     concentration: float | None = None
@@ -52,7 +52,7 @@ class AdaptiveWeights(Allocation):
     def __post_init__(self) -> None:
         number("exponent", self.exponent, at_least=0, at_most=1)
         check_counts(self.counts)
-        word("mode", self.mode, ("normalise", "clip"))
+        word("mode", self.mode, ("normalize", "clip"))
         if self.users is not None:
             whole("users", self.users, at_least=2, at_most=2**50)
         elif self.mode == "clip":
@@ -62,20 +62,20 @@ class AdaptiveWeights(Allocation):
 
     @classmethod
     def for_convex(cls) -> Self:
-        """The exponent that minimises the bound for convex Lipschitz losses, 1/4."""
+        """The exponent that minimizes the bound for convex Lipschitz losses, 1/4."""
         return cls(exponent=0.25)
 
     @classmethod
     def for_strongly_convex(cls) -> Self:
-        """The exponent that minimises the bound for strongly convex losses, 1/2."""
+        """The exponent that minimizes the bound for strongly convex losses, 1/2."""
         return cls(exponent=0.5)
 
     def weigh(self, graph: Graph, sizes: NDArray[np.float64], key: int) -> UserWeights:
         """Weights from task sizes and each user's own tasks."""
         del key
-        if self.mode == "normalise":
+        if self.mode == "normalize":
             task_weights = sizes**-self.exponent
-            return UserWeights.normalised(graph.user, graph.task, task_weights[graph.task])
+            return UserWeights.normalized(graph.user, graph.task, task_weights[graph.task])
         assert self.users is not None
         concentration = math.log(self.users) if self.concentration is None else self.concentration
         task_weights = optimal_task_weights(sizes, self.exponent, self.users, 1 / concentration)

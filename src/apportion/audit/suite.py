@@ -257,7 +257,7 @@ def _published(value: Any) -> Any:
     if isinstance(value, PrivacyReport):
         # How many items passed a threshold is a released value, of which others are shown.
         records = [replace(each, shape=()) if each.delta else each for each in value.ledger]
-        return repr((records, value.public_inputs, value.warnings, value.neighbouring))
+        return repr((records, value.public_inputs, value.warnings, value.neighboring))
     if is_dataclass(value) and not isinstance(value, type):
         return [(each.name, _published(getattr(value, each.name))) for each in fields(value)]
     if hasattr(value, "get_params"):

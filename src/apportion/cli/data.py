@@ -23,7 +23,7 @@ app = typer.Typer(help="Fetch known data sets, or simulate data like them.", no_
 
 @app.command("list")
 def list_() -> None:
-    """Show the known data sets with their sizes and licences.
+    """Show the known data sets with their sizes and licenses.
 
     [bold]Examples[/bold]
 
@@ -36,11 +36,11 @@ def list_() -> None:
     table = Table("name", show_lines=True)
     for title in ("users", "items", "rows"):
         table.add_column(title, justify="right")
-    table.add_column("licence")
+    table.add_column("license")
     for name, data_set in DATA_SETS.items():
         shape = SHAPES[name]
         sizes = [f"{shape['users']:,}", f"{shape['items']:,}", f"{shape['rows']:,}"]
-        table.add_row(name, *sizes, data_set.licence)
+        table.add_row(name, *sizes, data_set.license)
     console.print(table)
     console.print("ml-20m and msd: as used for top-k recommendation, after the usual filters")
 
@@ -52,7 +52,7 @@ def fetch(
     url: Annotated[
         str | None, typer.Option(help="Another address (http or https) of the same archive.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Accept the licence unasked.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Accept the license unasked.")] = False,
 ) -> None:
     """Fetch the original archive of a data set, and check it.
 
@@ -74,7 +74,7 @@ def fetch(
             raise ParameterError(f"url must begin with http:// or https://, got {url!r}")
         data_set = replace(data_set, url=url)
     console = Terminal()
-    console.print(data_set.licence, highlight=False)
+    console.print(data_set.license, highlight=False)
     if not yes:
         typer.confirm(f"Fetch {name.value} under these terms?", abort=True)
     columns = BarColumn(), DownloadColumn(), TransferSpeedColumn()

@@ -143,7 +143,7 @@ class Source:
         like: "NDArray[Any] | None",
     ) -> "Interactions":
         from apportion.data import Interactions
-        from apportion.data.catalogue import id_type
+        from apportion.data.catalog import id_type
         from apportion.data.files import read_columns
 
         user, item, rating = self.user or "user", self.item or "item", self.rating or "rating"
@@ -237,7 +237,7 @@ def read_title_file(path: Path, like: "NDArray[Any]") -> dict[Any, str]:
     """{id: title} from the columns item and title of a CSV or Parquet file."""
     import polars as pl
 
-    from apportion.data.catalogue import id_type
+    from apportion.data.catalog import id_type
     from apportion.data.files import read_columns
     from apportion.data.ids import read_ids
 

@@ -82,7 +82,7 @@ def synthetic(
         models = progress.add_task("training", total=settings.fits)
         rows = settings.run(on_fit=lambda: progress.advance(models))
     paths = study.write(rows, settings, out)
-    for table in _tables(study.summarise(rows)):
+    for table in _tables(study.summarize(rows)):
         console.print(table)
     print_paths(console, paths)
 

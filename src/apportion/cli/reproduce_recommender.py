@@ -205,7 +205,7 @@ def skew(
     table = Table(title="share of the rows of the most popular items", title_justify="left")
     for title in ("data", "items", "rows", *shares):
         table.add_column(title, justify="left" if title == "data" else "right")
-    for entry in study.summarise(rows):
+    for entry in study.summarize(rows):
         tops = [f"{entry[f'top_{share:g}']:.1%}" for share in study.SHARES]
         table.add_row(entry["data"], f"{entry['items']:,}", f"{entry['rows']:,}", *tops)
     console.print(table)

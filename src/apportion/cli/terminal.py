@@ -12,7 +12,7 @@ from apportion.errors import printable
 
 
 class Terminal(Console):
-    """A console whose colours and cursor are moved by what it prints with, never by what it prints."""
+    """A console whose colors and cursor are moved by what it prints with, never by what it prints."""
 
     def __init__(self, **settings: object) -> None:
         super().__init__(emoji=False, **settings)  # type: ignore[arg-type]

@@ -219,7 +219,7 @@ def _ids(text: pl.Series, kind: IdType | None) -> pl.Series:
         whole, right = _whole(text.str.strip_chars(), kind)
     if not right.all():
         raise DataError(
-            f"{text.name}: row {right.arg_min()} is no whole number, as those of the catalogue are"
+            f"{text.name}: row {right.arg_min()} is no whole number, as those of the catalog are"
         )
     return whole
 

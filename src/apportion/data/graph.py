@@ -17,8 +17,8 @@ class Graph:
         user, task: one entry per pair, [pairs].
         user_key: a number for each user that does not depend on any other user, [users]. Sampling
             uses it, so that a user's sampled tasks stay the same when another user leaves.
-        tasks: the size of the catalogue.
-        task_key: if the catalogue is not public, likewise a number for each task, [tasks]; a task's
+        tasks: the size of the catalog.
+        task_key: if the catalog is not public, likewise a number for each task, [tasks]; a task's
             position would depend on who else is in the data.
     """
 
@@ -76,7 +76,7 @@ class Graph:
 
 
 def mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """SplitMix64's finaliser: a bijection of 64-bit numbers that scatters close ones."""
+    """SplitMix64's finalizer: a bijection of 64-bit numbers that scatters close ones."""
     x = x + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

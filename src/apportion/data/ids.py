@@ -184,23 +184,23 @@ def _modulo(ids: Integers) -> NDArray[np.uint64]:
     return np.ascontiguousarray(ids).view(np.uint64)
 
 
-def find_ids(name: str, ids: Ids, catalogue: NDArray[Any], what: str) -> Integers:
-    """The position in the catalogue of each row's id, [rows]; an id that is not in it is an error."""
-    if len(ids) and is_text(ids) != is_text(catalogue):
+def find_ids(name: str, ids: Ids, catalog: NDArray[Any], what: str) -> Integers:
+    """The position in the catalog of each row's id, [rows]; an id that is not in it is an error."""
+    if len(ids) and is_text(ids) != is_text(catalog):
         raise DataError(f"{name} and {what} must both hold strings or both hold whole numbers")
-    found = match_ids(ids, catalogue)
+    found = match_ids(ids, catalog)
     if (found < 0).any():
         raise DataError(f"{name}: row {int(np.argmax(found < 0))} is not in the {what}")
     return found
 
 
-def match_ids(ids: Ids, catalogue: NDArray[Any]) -> Integers:
-    """The position in the catalogue of each row's id, or -1, [rows]."""
+def match_ids(ids: Ids, catalog: NDArray[Any]) -> Integers:
+    """The position in the catalog of each row's id, or -1, [rows]."""
     if len(ids) == 0:
         return np.zeros(0, dtype=np.int64)
     distinct, codes = number_ids(ids)
     place: dict[Any, int] = {}
-    for position, value in enumerate(plain_ids(catalogue).tolist()):
+    for position, value in enumerate(plain_ids(catalog).tolist()):
         place.setdefault(value, position)
     places = np.array([place.get(value, -1) for value in distinct.tolist()], dtype=np.int64)
     return places[codes]

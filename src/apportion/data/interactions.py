@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from apportion.checks import number, whole, word
-from apportion.data.catalogue import Catalogue, id_type, read_catalogue
+from apportion.data.catalog import Catalog, id_type, read_catalog
 from apportion.data.files import check_columns, read_columns
 from apportion.data.graph import Graph, mix
 from apportion.data.ids import Integers, column_array, id_keys, number_ids, read_column
@@ -53,7 +53,7 @@ class Interactions:
     Args:
         user, item: ids of any type, [rows].
         rating: one number per row, or None for implicit feedback.
-        items: the public catalogue: the number of items (ids are then 0, 1, ...), a list of ids, or
+        items: the public catalog: the number of items (ids are then 0, 1, ...), a list of ids, or
             ``"public"`` to declare the ids found in the data public. Without one a private model has to
             find its items privately: ``MatrixFactorization(catalog="private")``.
         rating_range: the smallest and largest possible rating, public.
@@ -71,7 +71,7 @@ class Interactions:
         item: Any,
         rating: ArrayLike | None = None,
         *,
-        items: Catalogue = None,
+        items: Catalog = None,
         rating_range: tuple[float, float] | None = None,
         outside: Literal["error", "clip"] = "error",
     ) -> None:
@@ -83,12 +83,12 @@ class Interactions:
         if rating is not None:
             ratings = _read_ratings(rating, len(user_ids), self.rating_range, outside)
         self.events = "given" if rating is None else None
-        self.catalogue_is_public = items is not None
-        self.catalogue_from_data = isinstance(items, str)
+        self.catalog_is_public = items is not None
+        self.catalog_from_data = isinstance(items, str)
         # What polars does with strings it does in one thread.
         (self.item_ids, item_codes), (self.user_ids, user_codes) = side_by_side(
             lambda number: number(),
-            [lambda: read_catalogue("item", items, item_ids), lambda: number_ids(user_ids)],
+            [lambda: read_catalog("item", items, item_ids), lambda: number_ids(user_ids)],
         )
         self.by_user, by_item = _sort(
             user_codes, len(self.user_ids), item_codes, len(self.item_ids), ratings
@@ -104,7 +104,7 @@ class Interactions:
         user: str = "user",
         item: str = "item",
         rating: str | None = "rating",
-        items: Catalogue = None,
+        items: Catalog = None,
         rating_range: tuple[float, float] | None = None,
         outside: Literal["error", "clip"] = "error",
     ) -> Self:
@@ -130,7 +130,7 @@ class Interactions:
         """Read a CSV or Parquet file, or a folder of Parquet files; arguments as in ``from_frame``.
 
         Ids of users in a CSV file, and of items with ``items="public"``, are whole numbers if they are
-        written as such in every row, else strings. Those of items have the type of the catalogue, and are
+        written as such in every row, else strings. Those of items have the type of the catalog, and are
         strings if there is none: what one row looks like must not change the others.
         """
         user, item = (columns.get(name, name) for name in ("user", "item"))
@@ -173,7 +173,7 @@ class Interactions:
 
     @property
     def items(self) -> int:
-        """The number of items in the catalogue."""
+        """The number of items in the catalog."""
         return len(self.item_ids)
 
     @property
@@ -223,8 +223,8 @@ class Interactions:
 
     @cached_property
     def _item_key(self) -> NDArray[np.uint64] | None:
-        """Numbers of the items that do not depend on other items, unless the catalogue is public."""
-        return None if self.catalogue_is_public else id_keys(self.item_ids)
+        """Numbers of the items that do not depend on other items, unless the catalog is public."""
+        return None if self.catalog_is_public else id_keys(self.item_ids)
 
     def take(self, rows: NDArray[Any]) -> "Interactions":
         """The interactions at these rows of ``by_user`` (or where this mask is true); same users, items.
@@ -243,7 +243,7 @@ class Interactions:
         return part
 
     def of_items(self, places: Integers) -> "Interactions":
-        """The interactions with these items of the catalogue, which become the catalogue; same users."""
+        """The interactions with these items of the catalog, which become the catalog; same users."""
         renumbered = np.full(self.items, -1, dtype=self.by_user.other.dtype)
         renumbered[places] = np.arange(len(places))
         part = self.take(renumbered[self.by_user.other] >= 0)
@@ -326,7 +326,7 @@ class Interactions:
 
     def __repr__(self) -> str:
         # Public facts only: the numbers of users and rows are not.
-        facts = [f"items={self.items}"] if self.catalogue_is_public else []
+        facts = [f"items={self.items}"] if self.catalog_is_public else []
         facts.append("explicit" if self.explicit else "implicit")
         if self.explicit and self.rating_range:
             facts.append("ratings from {:g} to {:g}".format(*self.rating_range))

@@ -18,12 +18,12 @@ class Rows:
     Attributes
         start: where each user's rows begin, with the end appended, [users + 1].
         task: the task (item) of each row, [rows].
-        task_ids: of the catalogue, [tasks].
+        task_ids: of the catalog, [tasks].
         user_key: a number for each user that depends on nothing but its id, [users].
         label: of each row, [rows]; None for events, whose label is one.
         features: distinct feature vectors, [vectors, d]; None where they are solved (a recommender's users).
         feature_row: the feature vector of each row, [rows]; None: its user's.
-        task_key: a number for each task that does not depend on other tasks, [tasks], unless the catalogue
+        task_key: a number for each task that does not depend on other tasks, [tasks], unless the catalog
             is public.
     """
 
@@ -43,7 +43,7 @@ class Rows:
 
     @property
     def tasks(self) -> int:
-        """The number of tasks in the catalogue."""
+        """The number of tasks in the catalog."""
         return len(self.task_ids)
 
     @property

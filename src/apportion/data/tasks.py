@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from apportion.checks import number, whole
-from apportion.data.catalogue import Catalogue, read_catalogue, read_positions
+from apportion.data.catalog import Catalog, read_catalog, read_positions
 from apportion.data.files import check_columns
 from apportion.data.graph import Graph, mix
 from apportion.data.ids import Integers, id_keys, number_ids, plain_ids, read_column, read_ids
@@ -31,9 +31,9 @@ class TaskData:
             ``per_user=True``; then ``user`` holds row numbers of ``features``.
         labels: one number per row, [rows]; one if not given (for classification, where the task is
             the class).
-        tasks: the public catalogue: the number m of tasks (ids are then 0..m-1) or a list of ids.
+        tasks: the public catalog: the number m of tasks (ids are then 0..m-1) or a list of ids.
             Which tasks exist must not depend on who is in the data. ``"public"`` takes the ids
-            that occur in the data and declares this list public. Without a catalogue the data can
+            that occur in the data and declares this list public. Without a catalog the data can
             only be used where no privacy is asked for.
         per_user: whether ``features`` has one row per user.
         user_ids: with ``per_user``, an id for each row of ``features``, [users]. Without them a user's id
@@ -56,7 +56,7 @@ class TaskData:
         features: ArrayLike,
         labels: ArrayLike | None = None,
         *,
-        tasks: Catalogue = None,
+        tasks: Catalog = None,
         per_user: bool = False,
         user_ids: Any = None,
     ) -> None:
@@ -83,9 +83,9 @@ class TaskData:
             self.user = user_codes.astype(np.int64)
             self.user_key = id_keys(distinct)
             self.feature_row = np.arange(rows)
-        self.catalogue_is_public = tasks is not None
-        self.catalogue_from_data = isinstance(tasks, str)
-        self.task_ids, task_codes = read_catalogue("task", tasks, task_ids)
+        self.catalog_is_public = tasks is not None
+        self.catalog_from_data = isinstance(tasks, str)
+        self.task_ids, task_codes = read_catalog("task", tasks, task_ids)
         self.task: Integers = task_codes.astype(np.int64)
         _freeze(self.features, self.labels, self.user, self.task, self.feature_row)
 
@@ -98,7 +98,7 @@ class TaskData:
         task: str,
         features: Sequence[str],
         label: str,
-        tasks: Catalogue = None,
+        tasks: Catalog = None,
     ) -> Self:
         """Read named columns of a pandas, polars or pyarrow table.
 
@@ -123,7 +123,7 @@ class TaskData:
 
     @property
     def tasks(self) -> int:
-        """The number of tasks in the catalogue."""
+        """The number of tasks in the catalog."""
         return len(self.task_ids)
 
     @property
@@ -133,8 +133,8 @@ class TaskData:
 
     @cached_property
     def _pairs(self) -> tuple[Graph, Integers]:
-        # Without a catalogue a task's position would depend on who else is in the data.
-        key = None if self.catalogue_is_public else id_keys(self.task_ids)
+        # Without a catalog a task's position would depend on who else is in the data.
+        key = None if self.catalog_is_public else id_keys(self.task_ids)
         return Graph.from_rows(self.user, self.task, self.user_key, self.tasks, key)
 
     @property
@@ -163,13 +163,13 @@ class TaskData:
         )
 
     def take(self, rows: NDArray[Any]) -> "TaskData":
-        """The examples at these row numbers (or where this mask is true), catalogue unchanged."""
+        """The examples at these row numbers (or where this mask is true), catalog unchanged."""
         return self.remade(rows, self.task[rows], self.labels[rows])
 
     def remade(self, rows: NDArray[Any], task: Integers, labels: NDArray[np.float64]) -> "TaskData":
         """Examples with the users and features of these rows, and other tasks and labels."""
         if len(task) and not 0 <= task.min() <= task.max() < self.tasks:
-            raise DataError("a task is not in the catalogue")
+            raise DataError("a task is not in the catalog")
         if not np.isfinite(labels).all():
             raise DataError("a label is missing or not finite")
         part = object.__new__(TaskData)
@@ -215,7 +215,7 @@ class TaskData:
 
     def __repr__(self) -> str:
         # Public facts only: the numbers of rows and users are not.
-        tasks = f"tasks={self.tasks}, " if self.catalogue_is_public else ""
+        tasks = f"tasks={self.tasks}, " if self.catalog_is_public else ""
         return f"TaskData({tasks}dimension={self.dimension})"
 
 

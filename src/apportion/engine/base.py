@@ -37,7 +37,7 @@ class Session(ABC):
 
     @abstractmethod
     def choose(self, task_ids: NDArray[Any]) -> None:
-        """Keep the rows of these tasks, in this order, as the catalogue. An unknown id has no rows."""
+        """Keep the rows of these tasks, in this order, as the catalog. An unknown id has no rows."""
 
     @abstractmethod
     def weigh(self, rule: WeightRule) -> None:

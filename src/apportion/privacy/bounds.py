@@ -236,7 +236,7 @@ class UserWeights:
                 squares = self.values[own] ** 2
                 if not (np.bincount(_numbered(self.user[own]), squares) <= 1).all():
                     raise ReleaseError(
-                        "the weights of a user pass its budget; use normalised or clipped"
+                        "the weights of a user pass its budget; use normalized or clipped"
                     )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -244,7 +244,7 @@ class UserWeights:
         return type(self), (self.user, self.task, self.values, self.bounded)
 
     @classmethod
-    def normalised(cls, user: Integers, task: Integers, raw: Floats) -> Self:
+    def normalized(cls, user: Integers, task: Integers, raw: Floats) -> Self:
         """Scale each user's raw weights to its whole budget: sum of squares exactly one."""
 
         def scaled(unit: Any, norm: Any, largest: Any, own: Any) -> Any:

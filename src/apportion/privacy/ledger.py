@@ -256,7 +256,7 @@ class Ledger:
     def epsilon(self, delta: float) -> float:
         """The epsilon of everything recorded so far, at this delta.
 
-        Exact unless users were sampled or a catalogue selected.
+        Exact unless users were sampled or a catalog selected.
         """
         return total_epsilon(self._records, delta)
 
@@ -385,7 +385,7 @@ def _sampled_mu(record: Record) -> float:
 def total_epsilon(records: Sequence[Record], delta: float) -> float:
     """The epsilon at this delta of all these releases together.
 
-    Exact unless users were sampled or a catalogue selected.
+    Exact unless users were sampled or a catalog selected.
     """
     rest = delta - _total_delta(records)
     if rest <= 0:

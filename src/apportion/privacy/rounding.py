@@ -37,7 +37,7 @@ _MOST_UNITS, _MOST_SHORT_UNITS = 2.0**28, 2.0**31
 
 
 def truncated(values: NDArray[np.floating[Any]], grid: float) -> Units:
-    """Values in whole units of the grid, rounded towards zero.
+    """Values in whole units of the grid, rounded toward zero.
 
     >>> truncated(np.array([0.3, -0.3, 0.5]), grid=0.25)
     array([ 1, -1,  2])
@@ -65,14 +65,14 @@ def square_roots(features: Shorts, roots: Array) -> Units:
 
 
 def right_hand_sides(features: Shorts, factor: Array) -> Units:
-    """Factor times x of every row, towards zero, [rows, d]; ``factor`` [rows] is in units of the grid."""
+    """Factor times x of every row, toward zero, [rows, d]; ``factor`` [rows] is in units of the grid."""
     small = np.where(np.abs(factor) < _BEYOND, factor, 0.0).astype(np.float32)
     parts = np.trunc(small[:, None] * features.astype(np.float32))
     return np.where(np.abs(parts) < _MOST_SHORT_UNITS, parts, 0).astype(np.int64)
 
 
 def gradients(features: Array, slope: Array, grid: float) -> Units:
-    """Slope times x of every row, towards zero, [rows, d]."""
+    """Slope times x of every row, toward zero, [rows, d]."""
     with np.errstate(over="ignore", invalid="ignore"):
         parts = (slope / grid)[:, None] * features
         return np.where(np.abs(parts) < _MOST_UNITS, np.trunc(parts), 0.0).astype(np.int64)

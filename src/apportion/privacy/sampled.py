@@ -5,7 +5,7 @@ Guarantee
     with steps of noise r times the sensitivity, to which each user belongs with probability q. It is
     the smaller of two upper bounds by dp-accounting:
 
-    1. *Privacy loss distributions*, composed by a fast Fourier transform. They are discretised to the safe
+    1. *Privacy loss distributions*, composed by a fast Fourier transform. They are discretized to the safe
        side, but the numbers themselves are rounded, and each is wrong by about 2^-53 however small it
        is. So epsilon is asked for at delta - E, with E above all that rounding may do:
 

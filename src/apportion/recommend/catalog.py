@@ -49,12 +49,12 @@ class ItemCatalog(ABC):
 
     def check(self, data: Interactions) -> None:
         """Refuse data whose catalog should be public and is not; before anything is released."""
-        if not data.catalogue_is_public:
+        if not data.catalog_is_public:
             raise DataError(_NOT_PUBLIC)
 
     def warnings(self, data: Interactions) -> tuple[str, ...]:
         """What a reader of the privacy report should know."""
-        if not data.catalogue_from_data:
+        if not data.catalog_from_data:
             return ()
         return ("the catalog was read from the data: which items exist is not covered",)
 
@@ -157,7 +157,7 @@ class PrivateCatalog(ItemCatalog):
             return item_ids, None
         ids, sizes = curator.select(
             "counts",
-            *session.candidates(self.cap, curator.noise.sampling_key("catalogue")),
+            *session.candidates(self.cap, curator.noise.sampling_key("catalog")),
             self.cap,
             self.declared().mu(target),
             target.selection_delta,

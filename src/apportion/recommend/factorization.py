@@ -377,7 +377,7 @@ class MatrixFactorization(Estimator, Recommender):
         )
         if data is not None:
             _check_data(settings, data)
-            if data.catalogue_is_public or not settings.private:
+            if data.catalog_is_public or not settings.private:
                 self._check_size(data.items)
         return settings
 
@@ -480,5 +480,5 @@ def _report(
 
 def _seen(data: Interactions) -> list[Any]:
     """All of the data that a training sees."""
-    public = [data.rating_range, data.events, data.catalogue_is_public, data.catalogue_from_data]
+    public = [data.rating_range, data.events, data.catalog_is_public, data.catalog_from_data]
     return [data.by_user, data.user_key, data.item_ids, *public]

@@ -31,7 +31,7 @@ class Preparation:
     goes on from it takes the ledger over; each such training spends the rest of the budget anew.
 
     Attributes
-        item_ids: of the catalogue, [items].
+        item_ids: of the catalog, [items].
         sizes: numbers of users per item, [items], or None.
         sums: of the users' weights per item, [items].
         users: about their number.
@@ -81,7 +81,7 @@ class Preparation:
         if (data.item_ids.dtype.kind == "O") != (self.item_ids.dtype.kind == "O"):
             raise DataError("the plan was made for other items")
         # Which items the data has is private unless its list is: those that it lacks have no rows then.
-        if data.catalogue_is_public and (match_ids(self.item_ids, data.item_ids) < 0).any():
+        if data.catalog_is_public and (match_ids(self.item_ids, data.item_ids) < 0).any():
             raise DataError("the plan was made for other items: the data does not have all of them")
 
     def to_json(self) -> str:

@@ -122,7 +122,7 @@ class Recommender:
 
         Args:
             history: ids of items, or {id: rating}; ratings are needed for explicit feedback.
-            k: how many; fewer come back if the catalogue has no more.
+            k: how many; fewer come back if the catalog has no more.
             exclude: leave out the items of the history.
             unknown: what to do about items of the history that the model does not know.
         """
@@ -269,10 +269,10 @@ class Recommender:
 
     def _places(self, name: str, ids: Any) -> Integers:
         """Where these items are in the model; one that it does not know is an error."""
-        return find_ids(name, read_ids(name, ids), self.item_ids, "model's catalogue")
+        return find_ids(name, read_ids(name, ids), self.item_ids, "model's catalog")
 
     def _places_of(self, data: Interactions) -> Integers:
-        """Where the items of the data's catalogue are in the model, or -1."""
+        """Where the items of the data's catalog are in the model, or -1."""
         if (data.item_ids.dtype.kind == "O") != (self.item_ids.dtype.kind == "O"):
             raise DataError("the data and the model must both name items by strings or by numbers")
         return match_ids(data.item_ids, self.item_ids)

@@ -207,8 +207,8 @@ def _fold_in(settings: Settings, model: ItemModel) -> Iterator[str]:
 def _words(settings: Settings, model: ItemModel) -> Iterator[str]:
     counts = settings.catalog.counts
     source = settings.allocation if counts is None else counts
-    if model.privacy.neighbouring != source.neighbouring():
-        yield f"neighboring should be: {source.neighbouring()}"
+    if model.privacy.neighboring != source.neighboring():
+        yield f"neighboring should be: {source.neighboring()}"
     for warning in count_warnings(settings):
         if warning not in model.privacy.warnings:
             yield f"a warning is missing: {warning}"

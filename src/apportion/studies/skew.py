@@ -33,7 +33,7 @@ def run(benchmarks: Sequence[Benchmark]) -> list[Row]:
     return rows
 
 
-def summarise(rows: Sequence[Row]) -> list[Row]:
+def summarize(rows: Sequence[Row]) -> list[Row]:
     """One row per data set: its size, and the share of rows of the top 1, 10 and 50 % of its items."""
     summary = []
     for name, here in _by_data(rows).items():

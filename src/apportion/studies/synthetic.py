@@ -2,7 +2,7 @@
 
 One hundred linear regression tasks of dimension five, ten thousand users of twenty tasks each on
 average, task sizes from a power law, exact counts declared public as in the paper, 80/20 split. Nothing
-is tuned on the data that is tested: ridge regression regularises by the noise level, by a rule chosen on
+is tuned on the data that is tested: ridge regression regularizes by the noise level, by a rule chosen on
 other simulated data, and the gradient bound of descent was chosen on seeds 1000 and 1001.
 """
 
@@ -91,7 +91,7 @@ class Synthetic:
         return MultiTaskDescent(radius=1.0, gradient_bound=0.02, learning_rate=0.4, **common)
 
 
-def summarise(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def summarize(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """One row per (skew, epsilon, exponent): mean RMSE and its standard error over seeds.
 
     ``excess`` is the error relative to exponent 1/2 (or the nearest to it) on the same seed, so that
@@ -138,7 +138,7 @@ def write(rows: Sequence[dict[str, Any]], study: Synthetic, folder: Path) -> lis
 
 def error_figure(rows: Sequence[dict[str, Any]]) -> Figure:
     """RMSE against the exponent (above) and relative to exponent 1/2 (below), a line per epsilon."""
-    summary = summarise(rows)
+    summary = summarize(rows)
     skews = sorted({row["skew"] for row in rows})
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(5 * len(skews), 7))
@@ -170,7 +170,7 @@ def _draw_lines(axes: Any, summary: Sequence[dict[str, Any]], column: str, scale
             color=matplotlib.colormaps["viridis"](0.9 * number / max(1, len(epsilons) - 1)),
             label=f"epsilon = {epsilon:g}",
         )
-    axes.axvline(0.5, color="grey", lw=1, ls=":", zorder=0)
+    axes.axvline(0.5, color="gray", lw=1, ls=":", zorder=0)
 
 
 def size_figure(study: Synthetic) -> Figure:

@@ -258,7 +258,7 @@ def make_report(
         secret_noise=curator.secret_noise,
         public_inputs={**public_inputs, **allocation_inputs(allocation, counts)},
         warnings=warnings,
-        neighbouring=source.neighbouring(),
+        neighboring=source.neighboring(),
     )
 
 
@@ -342,7 +342,7 @@ class MultiTaskLinear(Estimator):
             raise DataError(f"fit takes a TaskData, got {type(data).__name__}")
         if not isinstance(self.allocation, Allocation):
             raise ParameterError(f"allocation must be an Allocation, got {self.allocation!r}")
-        if math.isfinite(target.epsilon) and not data.catalogue_is_public:
+        if math.isfinite(target.epsilon) and not data.catalog_is_public:
             raise DataError(
                 "the list of tasks must be public, or a user who is alone in a task is given away "
                 "by the task's existence; build the data with TaskData(..., tasks=100), "
@@ -351,12 +351,12 @@ class MultiTaskLinear(Estimator):
         return target
 
     def _report(self, curator: Curator, data: TaskData) -> PrivacyReport:
-        catalogue = f"{data.tasks} tasks"
+        catalog = f"{data.tasks} tasks"
         warnings: tuple[str, ...] = ()
-        if data.catalogue_from_data:
-            catalogue += ", read from the data and declared public"
-            warnings = ("the catalogue was read from the data: which tasks exist is not covered",)
-        public = {"catalogue": catalogue, "dimension": data.dimension, **self._public_parameters()}
+        if data.catalog_from_data:
+            catalog += ", read from the data and declared public"
+            warnings = ("the catalog was read from the data: which tasks exist is not covered",)
+        public = {"catalog": catalog, "dimension": data.dimension, **self._public_parameters()}
         return make_report(curator, self.allocation, public, warnings)
 
     @property
@@ -375,7 +375,7 @@ class MultiTaskLinear(Estimator):
             raise DataError(
                 f"task has {len(tasks)} rows and features has {len(rows)}; they must agree"
             )
-        ids = find_ids("task", read_ids("task", tasks), self.task_ids_, "model's catalogue")
+        ids = find_ids("task", read_ids("task", tasks), self.task_ids_, "model's catalog")
         return self._predict(rows, ids)
 
     def score(self, data: TaskData) -> float:
@@ -390,12 +390,12 @@ class MultiTaskLinear(Estimator):
         return 1 - float(np.sum((data.labels - prediction) ** 2)) / total
 
     def predict_rows(self, data: TaskData) -> NDArray[np.float64]:
-        """Predicted labels of all examples of a data set with the same catalogue, [rows]."""
+        """Predicted labels of all examples of a data set with the same catalog, [rows]."""
         self._check_fitted()
         if not isinstance(data, TaskData):
             raise DataError(f"expected a TaskData, got a {type(data).__name__}")
         if not np.array_equal(data.task_ids, self.task_ids_):
-            raise DataError("the data has another catalogue of tasks than the model")
+            raise DataError("the data has another catalog of tasks than the model")
         return self._predict(data.features[data.feature_row], data.task)
 
     def _predict(self, features: NDArray[np.float64], task: Integers) -> NDArray[np.float64]:
@@ -426,4 +426,4 @@ def release_weights(
 def _seen(data: TaskData) -> list[Any]:
     """All of the data that a training sees."""
     rows = [data.user, data.task, data.features, data.feature_row, data.labels]
-    return [*rows, data.user_key, data.task_ids, data.catalogue_from_data]
+    return [*rows, data.user_key, data.task_ids, data.catalog_from_data]

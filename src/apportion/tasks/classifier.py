@@ -44,13 +44,13 @@ class MultiTaskClassifier(Estimator):
 
     >>> import apportion as ap, numpy as np
     >>> rng = np.random.default_rng(0)
-    >>> centres = 2 * np.eye(3)
+    >>> centers = 2 * np.eye(3)
     >>> kind = rng.integers(0, 3, 3000)
-    >>> rows = ap.TaskData(np.arange(3000), kind, centres[kind] + rng.normal(size=(3000, 3)), tasks=3)
+    >>> rows = ap.TaskData(np.arange(3000), kind, centers[kind] + rng.normal(size=(3000, 3)), tasks=3)
     >>> model = ap.MultiTaskClassifier(epsilon=1.0, feature_bound=3.0).fit(rows)
-    >>> model.predict(centres)
+    >>> model.predict(centers)
     array([0, 1, 2])
-    >>> model.predict_proba(centres).sum(axis=1).round(6)
+    >>> model.predict_proba(centers).sum(axis=1).round(6)
     array([1., 1., 1.])
     """
 

@@ -37,7 +37,7 @@ class MultiTaskRidge(MultiTaskLinear):
     constant feature if you need one.
 
     - ``"shrunk"``: a task's A_i is released with noise, but so are the users' mean x x', C, and the sums
-      of the tasks' weights, s_i, which cost little: A_i is shrunk towards s_i C, and theta_i towards what
+      of the tasks' weights, s_i, which cost little: A_i is shrunk toward s_i C, and theta_i toward what
       all tasks have in common, as far as the noise demands (see ``Shrinkage``). Whether more of the budget
       is worth spending on A is decided by a pilot, which is not lost: it is averaged with the rest.
       Never far from the better of the other two. Released matrices of all tasks are held in memory.

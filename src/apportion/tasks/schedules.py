@@ -78,7 +78,7 @@ class Theory:
 
     @property
     def steps(self) -> int:
-        """T, at least one: part (b) of the theorem if there is a regulariser, else part (a)."""
+        """T, at least one: part (b) of the theorem if there is a regularizer, else part (a)."""
         chosen = theory.descent_steps_strongly_convex if self.alpha else theory.descent_steps_convex
         return max(1, round(chosen(self._weights, self.sizes, dimension=self.dimension)))
 

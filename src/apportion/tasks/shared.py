@@ -51,14 +51,14 @@ def shrink(
         variance = variance + np.outer(spread / unit, values / unit)
     # What is noisier says less about rho and tau; relative to the noisiest, so that zero is no trouble.
     weight = np.ones((1, 1)) if (variance == 0).any() else variance.max() / variance
-    centre = np.zeros_like(b)
+    center = np.zeros_like(b)
     if guess is not None:
-        centre = guess @ basis
-        predicted = a * centre
+        center = guess @ basis
+        predicted = a * center
         scale, agreement = (_sums(weight, predicted, other) for other in (predicted, rotated))
         rho = np.divide(agreement, scale, out=np.zeros_like(scale), where=scale > 0)
         rho = np.clip(rho, 0.0, 1.0)
-        centre *= rho
+        center *= rho
         predicted *= rho
         rotated -= predicted
     total = _sums(weight, rotated, rotated)
@@ -74,8 +74,8 @@ def shrink(
         filtered = np.divide(a, divisor, out=a, where=divisor > 0)
         filtered[~(divisor > 0)] = 0.0
     filtered *= rotated
-    filtered += centre
-    del divisor, rotated, centre
+    filtered += center
+    del divisor, rotated, center
     return np.asarray(filtered @ basis.T)
 
 

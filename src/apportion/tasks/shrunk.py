@@ -1,4 +1,4 @@
-"""Each task's own matrix, shrunk towards what all tasks have in common by what is known of its noise.
+"""Each task's own matrix, shrunk toward what all tasks have in common by what is known of its noise.
 
 Everything here works on released values alone, in units in which both bounds are one.
 """
@@ -77,14 +77,14 @@ class Shrinkage:
           M_i = s_i C + K_i (A_i - s_i C),    K_ikl = g_i c_k c_l / (g_i c_k c_l + noise_A^2),
 
       entry by entry: s_i C where noise prevails, A_i where it does not.
-    - theta_i is taken to be normal around a common centre, with variance tau_k^2: the centre is the
+    - theta_i is taken to be normal around a common center, with variance tau_k^2: the center is the
       least-squares solution for all tasks together, as far as it stands out from its noise; tau_k^2 is
-      what the squares of b_i - M_i centre exceed those of the noise.
+      what the squares of b_i - M_i center exceed those of the noise.
     - b_i is M_i theta_i with the noise of the release and with (A_i - M_i) theta_i, of variance
 
-          W_ik = noise_b^2 + sum_l K_ikl noise_A^2 (1 + [k = l]) / 2 * (tau_l^2 + centre_l^2).
+          W_ik = noise_b^2 + sum_l K_ikl noise_A^2 (1 + [k = l]) / 2 * (tau_l^2 + center_l^2).
 
-    So theta_i = centre + T M_i (M_i T M_i + W_i)^-1 (b_i - M_i centre) with T = diag(tau^2).
+    So theta_i = center + T M_i (M_i T M_i + W_i)^-1 (b_i - M_i center) with T = diag(tau^2).
     ``alpha`` is added to the diagonal of every M_i.
     """
 
@@ -98,7 +98,7 @@ class Shrinkage:
         ) / 2  # the noise of a symmetric matrix: half off its diagonal
         self._shape = np.outer(self._values, self._values) / self._values.max() ** 2
         self.spread = self._learn_spread()
-        self.centre, self.variance = self._learn_models()
+        self.center, self.variance = self._learn_models()
 
     def coef(self) -> Array:
         """The models of all tasks, [tasks, d]."""
@@ -137,7 +137,7 @@ class Shrinkage:
         return np.asarray(unit * (terms @ nnls(terms, excess / unit)[0]))
 
     def _learn_models(self) -> tuple[Array, Array]:
-        """The common centre and tau^2 in the basis of C, each [d]."""
+        """The common center and tau^2 in the basis of C, each [d]."""
         noise, d = self._released.moment_noise**2, len(self._values)
         square, product = np.zeros((d, d)), np.zeros(d)
         for _, matrices, moment in self._blocks():
@@ -150,23 +150,23 @@ class Shrinkage:
         # A solution of variance noise / values that is no larger than this tells nothing.
         signal = np.maximum(0.0, product * solution - noise)
         kept = np.divide(signal, product * solution, out=np.zeros(d), where=signal > 0)
-        centre = basis @ (kept * solution)
+        center = basis @ (kept * solution)
         total = np.zeros(d)
         for _, matrices, moment in self._blocks():
-            total += np.sum((moment - matrices @ centre) ** 2, axis=0)
+            total += np.sum((moment - matrices @ center) ** 2, axis=0)
         # Never quite zero: a thousandth of what is there is kept as signal.
         above = np.maximum(total - noise * len(self.spread), 1e-3 * total)
         power = np.diag(square)
         known = power > np.finfo(np.float64).eps ** 2 * power.max()
-        return centre, np.divide(above, power, out=np.zeros(d), where=known)
+        return center, np.divide(above, power, out=np.zeros(d), where=known)
 
     def _solve(self, matrices: Array, moment: Array, noise: Array) -> Array:
         scaled = self.variance[:, None] * matrices
         system = matrices @ scaled
         diagonal = np.arange(len(self.variance))
         system[:, diagonal, diagonal] += noise
-        residual = moment - matrices @ self.centre
-        return self.centre + (scaled @ np.linalg.solve(system, residual[:, :, None]))[:, :, 0]
+        residual = moment - matrices @ self.center
+        return self.center + (scaled @ np.linalg.solve(system, residual[:, :, None]))[:, :, 0]
 
     def _noise(self, spread: Array) -> Array:
         """W_i, [block, d]."""
@@ -177,7 +177,7 @@ class Shrinkage:
     def _misfit(self, spread: Array, noise: float) -> Array:
         """The variance of (A_i - M_i) theta_i, given that of A_i's entries and of their noise."""
         left = spread / (spread + noise) * noise * self._isometry
-        return np.asarray(left @ (self.variance + self.centre**2))
+        return np.asarray(left @ (self.variance + self.center**2))
 
     def _blocks(self) -> Iterator[tuple[slice, Array, Array]]:
         """M_i + alpha I and b_i in the basis of C, some tasks at a time."""

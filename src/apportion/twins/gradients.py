@@ -1,6 +1,6 @@
 """Sums over users of clipped gradients: the twin of native/gradients.cpp.
 
-The gradient of an example is derivative(theta_i . x, y) x. A part is rounded towards zero to whole units of
+The gradient of an example is derivative(theta_i . x, y) x. A part is rounded toward zero to whole units of
 the grid, so no norm becomes larger; an example whose derivative is not finite, or whose features are smaller
 than any data (norm below 1e-150), gives nothing.
 """

@@ -64,7 +64,7 @@ def label_sums(
     unit: float,
     grid: float,
 ) -> Units:
-    """For each task, the sum of w y x in units of the grid, every part rounded towards zero, [tasks, d]."""
+    """For each task, the sum of w y x in units of the grid, every part rounded toward zero, [tasks, d]."""
     with np.errstate(over="ignore", invalid="ignore"):
         y = label if share is None else label * share[user]
         factor = weight * y * (unit / grid)

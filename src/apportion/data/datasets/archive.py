@@ -28,7 +28,7 @@ class DataSet:
         encoding: of the titles.
         rating_range: the smallest and largest rating; None for plays and other counts.
         url, md5: of the archive; None if it has to be fetched by hand.
-        licence: a notice to show before use.
+        license: a notice to show before use.
         numbered: whether ids of users and items are whole numbers.
         read_titles: makes a table of item, title and genres of the text of the titles, where these are not
             simply three columns.
@@ -42,7 +42,7 @@ class DataSet:
     rating_range: tuple[float, float] | None
     url: str
     md5: str | None
-    licence: str
+    license: str
     encoding: str = "utf-8"
     columns: tuple[str, str, str] = ("user", "item", "rating")
     numbered: bool = True

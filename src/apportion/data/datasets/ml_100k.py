@@ -3,7 +3,7 @@
 import polars as pl
 
 from apportion.data.datasets.archive import DataSet
-from apportion.data.datasets.movielens import HOST, LICENCE
+from apportion.data.datasets.movielens import HOST, LICENSE
 
 # The genres of ml-100k, in the order of its flags.
 _GENRES = (
@@ -34,7 +34,7 @@ DATA_SET = DataSet(
     rating_range=(1.0, 5.0),
     url=f"{HOST}/ml-100k.zip",
     md5="0e33842e24a9c977be4e0107933c0723",
-    licence=LICENCE,
+    license=LICENSE,
     encoding="latin-1",
     read_titles=_titles_with_flags,
 )

@@ -1,7 +1,7 @@
 """MovieLens 20M."""
 
 from apportion.data.datasets.archive import DataSet
-from apportion.data.datasets.movielens import HOST, LICENCE
+from apportion.data.datasets.movielens import HOST, LICENSE
 
 DATA_SET = DataSet(
     name="ml-20m",
@@ -12,5 +12,5 @@ DATA_SET = DataSet(
     rating_range=(0.5, 5.0),
     url=f"{HOST}/ml-20m.zip",
     md5="cd245b17a1ae2cc31bb14903e1204af3",
-    licence=LICENCE,
+    license=LICENSE,
 )

@@ -1,6 +1,6 @@
 """What all MovieLens data sets have in common."""
 
-LICENCE = (
+LICENSE = (
     "MovieLens data is for research under GroupLens' terms: no redistribution without permission, no "
     "commercial use without permission, acknowledge it in publications. See the README in the archive."
 )

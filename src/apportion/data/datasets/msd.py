@@ -11,6 +11,6 @@ DATA_SET = DataSet(
     rating_range=None,
     url="http://millionsongdataset.com/sites/default/files/challenge/train_triplets.txt.zip",
     md5=None,
-    licence="The Echo Nest Taste Profile Subset is for research; see millionsongdataset.com.",
+    license="The Echo Nest Taste Profile Subset is for research; see millionsongdataset.com.",
     numbered=False,
 )

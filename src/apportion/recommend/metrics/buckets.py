@@ -18,7 +18,7 @@ def item_buckets(counts: ArrayLike, items: int, buckets: int) -> Integers:
     buckets = whole("the number of buckets", buckets, at_least=1)
     sizes = np.asarray(counts)
     if sizes.shape != (items,) or sizes.dtype.kind not in "iuf" or not np.isfinite(sizes).all():
-        raise ParameterError(f"counts must be {items} numbers, one for each item of the catalogue")
+        raise ParameterError(f"counts must be {items} numbers, one for each item of the catalog")
     return task_buckets(sizes, buckets)
 
 

@@ -30,7 +30,7 @@ class RankingMetrics:
         k: the length of the lists.
         recall: Recall@k, hits over min(k, labels), mean over users with a label.
         ndcg: NDCG@k of binary relevance, mean over the same users.
-        coverage: the share of the data's catalogue that is in some user's list.
+        coverage: the share of the data's catalog that is in some user's list.
         k_by_bucket: how far down the ranking labels of each bucket are looked for.
         recall_by_bucket, ndcg_by_bucket: the same of labels in the bucket, mean over users with one.
         coverage_by_bucket: the share of the bucket's items that is in some user's list of length k.
@@ -60,7 +60,7 @@ def ranking_metrics(
     Args:
         model: the recommender.
         held: users outside training, as from ``Interactions.hold_out_users``.
-        counts: training counts of the items of the labels' catalogue, [items].
+        counts: training counts of the items of the labels' catalog, [items].
         k: how many items are recommended.
         k_by_bucket: for each bucket, where the overall ranking is cut: rare items come later in it.
     """

@@ -32,7 +32,7 @@ def rating_metrics(
         model: of explicit feedback.
         histories: what users' vectors are made from.
         test: the ratings to predict; from the same data as the histories.
-        counts: training counts of the items of the test's catalogue, [items].
+        counts: training counts of the items of the test's catalog, [items].
         buckets: how many buckets of items.
     """
     rating = test.by_user.rating

@@ -7,29 +7,29 @@ import numpy as np
 import pytest
 
 import apportion as ap
-from tests.soundness.harness import TASKS, VICTIM, check, neighbours, population, ridge, worst_users
+from tests.soundness.harness import TASKS, VICTIM, check, neighbors, population, ridge, worst_users
 
 ALONE = worst_users()["alone in a task"]
 
 
 def test_a_task_does_not_vanish_with_its_only_user() -> None:
-    with_user, without = neighbours(ALONE)
+    with_user, without = neighbors(ALONE)
     check(ridge(ap.AdaptiveWeights()), with_user, without)
     assert ridge(ap.AdaptiveWeights())(without).coef_.shape[0] == TASKS
 
 
-def test_a_catalogue_read_from_the_data_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    # As if the check were gone: both neighbours are read without a catalogue and trained privately.
+def test_a_catalog_read_from_the_data_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    # As if the check were gone: both neighbors are read without a catalog and trained privately.
     with_user, without = (
-        ap.TaskData(each.user, each.task, each.features, each.labels) for each in neighbours(ALONE)
+        ap.TaskData(each.user, each.task, each.features, each.labels) for each in neighbors(ALONE)
     )
     for data in (with_user, without):
-        monkeypatch.setattr(data, "catalogue_is_public", True)
+        monkeypatch.setattr(data, "catalog_is_public", True)
     models = [ridge(ap.AdaptiveWeights())(data) for data in (with_user, without)]
     assert models[0].coef_.shape != models[1].coef_.shape  # the leaving user takes a task with it
 
 
-def test_private_training_without_a_public_catalogue_is_refused() -> None:
+def test_private_training_without_a_public_catalog_is_refused() -> None:
     data = ap.TaskData(**population())
     with pytest.raises(ap.DataError, match="list of tasks must be public"):
         ap.MultiTaskRidge(epsilon=1.0).fit(data)
@@ -38,12 +38,12 @@ def test_private_training_without_a_public_catalogue_is_refused() -> None:
 
 def test_declaring_the_data_s_tasks_public_is_reported() -> None:
     report = ap.MultiTaskRidge(epsilon=1.0).fit(ap.TaskData(**population(), tasks="public")).privacy
-    assert "declared public" in report.public_inputs["catalogue"]
+    assert "declared public" in report.public_inputs["catalog"]
     assert any("which tasks exist" in warning for warning in report.warnings)
 
 
 def test_what_is_shown_of_data_holds_no_private_number() -> None:
-    with_user, without = neighbours(ALONE)
+    with_user, without = neighbors(ALONE)
     assert repr(with_user) == repr(without)
 
 

@@ -23,44 +23,44 @@ from apportion.data.memory import MOST, check_memory
 from apportion.errors import DataError, ParameterError
 
 # The number of members (ids are then 0, 1, ...), their ids, or "public": those found in the data.
-Catalogue = int | Sequence[Any] | NDArray[Any] | Literal["public"] | None
+Catalog = int | Sequence[Any] | NDArray[Any] | Literal["public"] | None
 
 
-def read_catalogue(member: str, catalogue: Catalogue, values: Ids) -> tuple[NDArray[Any], Integers]:
-    """The catalogue's ids [members], and the position in it of each row's id [rows].
+def read_catalog(member: str, catalog: Catalog, values: Ids) -> tuple[NDArray[Any], Integers]:
+    """The catalog's ids [members], and the position in it of each row's id [rows].
 
-    ``member`` is "task" or "item"; the catalogue's own name is its plural.
+    ``member`` is "task" or "item"; the catalog's own name is its plural.
     """
     name = f"{member}s"
-    if catalogue is None or isinstance(catalogue, str):
-        if catalogue not in (None, "public"):
+    if catalog is None or isinstance(catalog, str):
+        if catalog not in (None, "public"):
             raise ParameterError(
-                f'{name} must be a number, a list of ids or "public", got {catalogue!r}'
+                f'{name} must be a number, a list of ids or "public", got {catalog!r}'
             )
         return number_ids(values)
-    if isinstance(catalogue, (int, np.integer)):
-        size = whole(name, catalogue, at_least=1, at_most=MOST)
-        check_memory(f"a catalogue of {size} {name}", 48 * size)  # counts of rows, sums of counts
+    if isinstance(catalog, (int, np.integer)):
+        size = whole(name, catalog, at_least=1, at_most=MOST)
+        check_memory(f"a catalog of {size} {name}", 48 * size)  # counts of rows, sums of counts
         why = f"{name}={size} names them 0 to {size - 1}; for other ids give their list"
         return np.arange(size), read_positions(member, values, size, why)
-    ids = plain_ids(read_ids(name, catalogue)).copy()  # the caller's own may change
+    ids = plain_ids(read_ids(name, catalog)).copy()  # the caller's own may change
     if len(set(ids.tolist())) < len(ids):
         raise ParameterError(f"{name} names the same {member} twice")
-    return ids, find_ids(member, values, ids, f"catalogue given as {name}")
+    return ids, find_ids(member, values, ids, f"catalog given as {name}")
 
 
-def id_type(catalogue: Catalogue) -> IdType | None:
-    """The type in which ids of a text file fit a catalogue; None if the rows are to decide.
+def id_type(catalog: Catalog) -> IdType | None:
+    """The type in which ids of a text file fit a catalog; None if the rows are to decide.
 
-    Without a catalogue ids are strings: what one row looks like must not change the others.
+    Without a catalog ids are strings: what one row looks like must not change the others.
     """
-    if catalogue is None:
+    if catalog is None:
         return pl.String
-    if isinstance(catalogue, str):  # "public": the ids of the data are no secret
+    if isinstance(catalog, str):  # "public": the ids of the data are no secret
         return None
-    if isinstance(catalogue, (int, np.integer)):
+    if isinstance(catalog, (int, np.integer)):
         return pl.Int64
-    ids = read_ids("a catalogue", catalogue)
+    ids = read_ids("a catalog", catalog)
     if ids.dtype.kind == "O":
         return pl.Binary if isinstance(ids[0], bytes) else pl.String
     return pl.UInt64 if ids.dtype == np.uint64 else pl.Int64

@@ -9,13 +9,13 @@ import pytest
 import apportion as ap
 from apportion.engine.queries import Statistics
 from apportion.privacy import truncated
-from tests.soundness.harness import caught, check, neighbours, plant, ridge, worst_users
+from tests.soundness.harness import caught, check, neighbors, plant, ridge, worst_users
 
 EXTRA = worst_users()["at the bound in all tasks"]
 
 
 def test_the_regularizer_does_not_touch_the_sums() -> None:
-    check(ridge(ap.AdaptiveWeights(), alpha=50.0), *neighbours(EXTRA))
+    check(ridge(ap.AdaptiveWeights(), alpha=50.0), *neighbors(EXTRA))
 
 
 def test_a_regularizer_inside_the_sums_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
