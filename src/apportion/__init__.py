@@ -45,7 +45,7 @@ from apportion.recommend import (
     SufficientStatistics,
     load,
 )
-from apportion.tasks import Loss, MultiTaskClassifier, MultiTaskDescent, MultiTaskRidge
+from apportion.tasks import Loss, MultiTaskClassifier, MultiTaskDescent, MultiTaskRidge, Steps
 from apportion.version import __version__
 
 __all__ = [
@@ -82,6 +82,7 @@ __all__ = [
     "Regularization",
     "ReleaseError",
     "Shares",
+    "Steps",
     "SufficientStatistics",
     "TailSampling",
     "TaskData",

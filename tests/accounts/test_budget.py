@@ -205,7 +205,7 @@ def test_a_budget_does_not_hold_the_key_itself(budget: Budget) -> None:
 @pytest.mark.slow  # the accounting of sampled users takes its time
 def test_sampled_users_are_reserved_as_they_are_spent(tmp_path: Path) -> None:
     budget = Budget.create(tmp_path / "budget.db", PrivacyTarget(1.5, 1e-5))
-    model = ap.MultiTaskDescent(epsilon=1.0, steps=5, sampling_rate=0.2)
+    model = ap.MultiTaskDescent(epsilon=1.0, steps=ap.Steps(5, sampling_rate=0.2))
     with mock.patch.object(Budget, "reserve", autospec=True, side_effect=Budget.reserve) as spy:
         model.fit(TASKS, budget=budget)
     reserved = spy.call_args.args[3]
@@ -220,7 +220,7 @@ def test_sampled_users_are_reserved_as_they_are_spent(tmp_path: Path) -> None:
     budget.reserve("x", PrivacyTarget(1.0, 1e-5))
     with pytest.raises(ParameterError, match="no cost that is known beforehand"):
         ap.MultiTaskDescent(
-            sampling_rate=0.2, steps="theory", users=200,
+            steps=ap.Steps("theory", users=200, sampling_rate=0.2),
             allocation=ap.AdaptiveWeights(counts=ap.PublicCounts([80] * 5)),
         ).fit(TASKS, budget=budget)  # fmt: skip
 

@@ -260,6 +260,6 @@ def test_a_model_does_not_depend_on_the_order_of_rows(kind: str, clip: str, epsi
         if kind == "ridge":
             models.append(ap.MultiTaskRidge(**settings).fit(data).coef_)
         else:
-            model = ap.MultiTaskDescent(loss="logistic", clip=clip, steps=4, **settings)
+            model = ap.MultiTaskDescent(loss="logistic", steps=ap.Steps(4, clip=clip), **settings)
             models.append(model.fit(data).coef_)
     np.testing.assert_array_equal(*models)

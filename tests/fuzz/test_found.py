@@ -239,7 +239,7 @@ def test_a_global_mean_without_a_range_is_not_paid_for(tmp_path: Path) -> None:
 def test_a_sampling_rate_that_no_accountant_computes_with() -> None:
     data = ap.simulate_tasks(users=30, tasks=2, tasks_per_user=1.0)
     with pytest.raises(ap.ParameterError, match="sampling_rate must be"):
-        ap.MultiTaskDescent(delta=1e-100, steps=5, sampling_rate=1e-320).fit(data)
+        ap.MultiTaskDescent(delta=1e-100, steps=ap.Steps(5, sampling_rate=1e-320)).fit(data)
 
 
 def test_a_budget_needs_a_target(tmp_path: Path) -> None:

@@ -36,10 +36,10 @@ ESTIMATORS: dict[type[Any], dict[str, Any]] = {
         "gradient_bound": numbers,
         "steps": absurd,
         "loss": st.sampled_from(("logistic", "squared", "x")),
-        "learning_rate": numbers,
+        "steps__learning_rate": numbers,
         "noise_seed": absurd,
         "allocation": st.sampled_from((ap.UniformWeights(), None)),
-        "sampling_rate": absurd,
+        "steps__sampling_rate": absurd,
         "radius": numbers,
     },
     ap.MatrixFactorization: {

@@ -104,13 +104,15 @@ def ridge(allocation: ap.Allocation, **settings: Any) -> Fit:
     return fit
 
 
-def descent(allocation: ap.Allocation, **settings: Any) -> Fit:
+def descent(
+    allocation: ap.Allocation, clip: Any = "user", sampling_rate: float = 1.0, **settings: Any
+) -> Fit:
     def fit(data: ap.TaskData) -> Any:
         return ap.MultiTaskDescent(
             epsilon=1.0,
             feature_bound=FEATURE_BOUND,
             label_bound=LABEL_BOUND,
-            steps=3,
+            steps=ap.Steps(3, clip=clip, sampling_rate=sampling_rate),
             allocation=allocation,
             noise_seed=1,
             **settings,

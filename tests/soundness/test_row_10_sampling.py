@@ -27,11 +27,12 @@ from apportion.tasks.losses import squared
 from tests.soundness.harness import Tape, plant, recording
 
 DATA = ap.simulate_tasks(users=300, tasks=6, tasks_per_user=3)
-SETTINGS = {"epsilon": 1.0, "steps": 10, "allocation": ap.UniformWeights()}
+SETTINGS: dict[str, Any] = {"epsilon": 1.0, "allocation": ap.UniformWeights()}
 
 
 def test_the_accounting_is_that_of_poisson_sampling() -> None:
-    report = ap.MultiTaskDescent(sampling_rate=0.1, **SETTINGS).fit(DATA).privacy
+    steps = ap.Steps(10, sampling_rate=0.1)
+    report = ap.MultiTaskDescent(steps=steps, **SETTINGS).fit(DATA).privacy
     (record,) = report.ledger
     assert (record.steps, record.sampling_rate) == (10, 0.1)
     ratio = record.noise_scale / record.sensitivity
@@ -55,7 +56,8 @@ def watched(monkeypatch: pytest.MonkeyPatch, data: ap.TaskData, **settings: Any)
 
     with monkeypatch.context() as patch:
         patch.setattr(session, "poisson_sample", noting)
-        ap.MultiTaskDescent(sampling_rate=0.3, noise_seed=0, **SETTINGS, **settings).fit(data)
+        sampled = {"steps": ap.Steps(10, sampling_rate=0.3), "noise_seed": 0}
+        ap.MultiTaskDescent(**SETTINGS, **sampled, **settings).fit(data)
     return seen
 
 
@@ -114,8 +116,8 @@ def test_sampling_without_the_accountant_is_refused(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
     with pytest.raises(ap.ParameterError, match=r"apportion\[accounting\]"):
-        ap.MultiTaskDescent(sampling_rate=0.1, **SETTINGS).fit(DATA)
-    ap.MultiTaskDescent(**SETTINGS).fit(DATA)  # full batches need no extra
+        ap.MultiTaskDescent(steps=ap.Steps(10, sampling_rate=0.1), **SETTINGS).fit(DATA)
+    ap.MultiTaskDescent(steps=10, **SETTINGS).fit(DATA)  # full batches need no extra
 
 
 def test_a_sampled_release_over_the_target_is_refused() -> None:
@@ -148,7 +150,7 @@ def test_steps_beyond_the_recorded_ones_are_refused() -> None:
 def sums_over_its_sample(monkeypatch: pytest.MonkeyPatch) -> bool:
     """Whether a step's raw sums are those of the sampled users and of nobody else."""
     sample = np.arange(300) % 4 == 0
-    settings = {**SETTINGS, "steps": 1, "noise_seed": 0, "sampling_rate": 0.25}
+    settings = {**SETTINGS, "steps": ap.Steps(1, sampling_rate=0.25), "noise_seed": 0}
     sampled, alone = Tape(), Tape()
     monkeypatch.setattr(session, "poisson_sample", lambda *_: sample)
     with recording(sampled):
@@ -170,9 +172,9 @@ def test_a_sample_that_is_drawn_and_not_used_is_caught(monkeypatch: pytest.Monke
 
 
 def test_steps_that_depend_on_private_counts_are_not_sampled() -> None:
-    settings = {"steps": "theory", "schedule": "theory", "users": 300, "sampling_rate": 0.5}
+    steps = ap.Steps("theory", schedule="theory", users=300, sampling_rate=0.5)
     with pytest.raises(ap.ParameterError, match="needs public counts"):
-        ap.MultiTaskDescent(**settings).fit(DATA)
+        ap.MultiTaskDescent(steps=steps).fit(DATA)
 
 
 def test_parts_on_one_sample_are_not_accounted_as_independent_samples() -> None:

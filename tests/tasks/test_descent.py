@@ -94,7 +94,8 @@ def test_more_budget_less_error_and_adaptive_budgets_help_the_tail() -> None:
 def test_clipping_a_user_as_a_whole_beats_clipping_rows() -> None:
     def error(clip: Any) -> float:
         models = [
-            ap.MultiTaskDescent(clip=clip, noise_seed=s, radius=1.0).fit(TRAIN) for s in range(5)
+            ap.MultiTaskDescent(steps=ap.Steps(clip=clip), noise_seed=s, radius=1.0).fit(TRAIN)
+            for s in range(5)
         ]
         return float(np.mean([rmse(model, TEST) for model in models]))
 
@@ -118,10 +119,8 @@ def test_every_schedule_learns(schedule: str, alpha: float) -> None:
     rate = None if schedule in ("adaptive", "theory") else 0.02
     model = ap.MultiTaskDescent(
         epsilon=20.0,
-        schedule=schedule,
-        learning_rate=rate,
+        steps=ap.Steps(schedule=schedule, learning_rate=rate, users=2000),
         alpha=alpha,
-        users=2000,
         radius=1.0,
         noise_seed=0,
     ).fit(TRAIN)
@@ -131,7 +130,9 @@ def test_every_schedule_learns(schedule: str, alpha: float) -> None:
 def test_the_steps_of_the_theory() -> None:
     allocation = ap.AdaptiveWeights(0.25, counts=ap.PublicCounts())
     model = ap.MultiTaskDescent(
-        epsilon=0.3, steps="theory", schedule="theory", users=2000, allocation=allocation
+        epsilon=0.3,
+        steps=ap.Steps("theory", schedule="theory", users=2000),
+        allocation=allocation,
     ).fit(DATA)
     sizes = DATA.graph.task_sizes()
     mu = ap.mu_from_epsilon(0.3, 1e-5)
@@ -154,49 +155,52 @@ def test_the_rates_of_the_theory_in_our_units() -> None:
 
 
 def test_theory_needs_what_it_needs() -> None:
-    for settings in ({"users": None}, {"users": 100, "allocation": ap.UniformWeights()}):
+    adaptive, uniform = ap.AdaptiveWeights(0.25), ap.UniformWeights()
+    for users, allocation in ((None, adaptive), (100, uniform)):
+        steps = ap.Steps(schedule="theory", users=users)
         with pytest.raises(ap.ParameterError, match="needs to know the task sizes"):
-            ap.MultiTaskDescent(schedule="theory", **settings).fit(DATA)
+            ap.MultiTaskDescent(steps=steps, allocation=allocation).fit(DATA)
 
 
 def test_models_stay_in_their_ball() -> None:
-    model = ap.MultiTaskDescent(epsilon=0.1, radius=0.5, average=0.0).fit(DATA)
+    model = ap.MultiTaskDescent(epsilon=0.1, radius=0.5, steps=ap.Steps(average=0.0)).fit(DATA)
     assert np.linalg.norm(model.coef_, axis=1).max() <= 0.5 + 1e-12
 
 
 def test_averaging_and_momentum_change_the_result() -> None:
-    plain = ap.MultiTaskDescent(noise_seed=0, average=0.0).fit(DATA).coef_
+    plain = ap.MultiTaskDescent(noise_seed=0, steps=ap.Steps(average=0.0)).fit(DATA).coef_
     for change in ({"average": 0.5}, {"momentum": 0.5}):
-        other = ap.MultiTaskDescent(noise_seed=0, **{"average": 0.0, **change}).fit(DATA).coef_
+        steps = ap.Steps(**{"average": 0.0, **change})
+        other = ap.MultiTaskDescent(noise_seed=0, steps=steps).fit(DATA).coef_
         assert not np.allclose(plain, other)
 
 
 def test_sampling_users_still_learns() -> None:
-    model = ap.MultiTaskDescent(epsilon=20.0, sampling_rate=0.5, radius=1.0, noise_seed=0).fit(
-        TRAIN
-    )
+    steps = ap.Steps(sampling_rate=0.5)
+    model = ap.MultiTaskDescent(epsilon=20.0, steps=steps, radius=1.0, noise_seed=0).fit(TRAIN)
     assert rmse(model, TEST) < 0.8 * TEST.labels.std()
 
 
 @pytest.mark.parametrize(
     "settings",
     [
-        {"loss": "nope"}, {"clip": "all"}, {"gradient_bound": 0.0}, {"gradient_bound": "x"}, {"alpha": -1.0},
-        {"radius": 0.0}, {"steps": 0}, {"steps": 1.5}, {"steps": "many"}, {"schedule": "fast"},
-        {"learning_rate": 0.0}, {"momentum": 1.0}, {"average": 1.5}, {"sampling_rate": 0.0},
-        {"sampling_rate": 1.1}, {"users": 1}, {"feature_bound": None}, {"epsilon": 0.0},
+        {"loss": "nope"}, {"steps__clip": "all"}, {"gradient_bound": 0.0}, {"gradient_bound": "x"},
+        {"alpha": -1.0}, {"radius": 0.0}, {"steps": 0}, {"steps": 1.5}, {"steps": "many"},
+        {"steps__schedule": "fast"}, {"steps__learning_rate": 0.0}, {"steps__momentum": 1.0},
+        {"steps__average": 1.5}, {"steps__sampling_rate": 0.0}, {"steps__sampling_rate": 1.1},
+        {"steps__users": 1}, {"steps": [3]}, {"feature_bound": None}, {"epsilon": 0.0},
     ],
 )  # fmt: skip
 def test_bad_parameters_train_nothing(settings: dict[str, Any]) -> None:
-    model = ap.MultiTaskDescent(**settings)
+    model = ap.MultiTaskDescent()
     with pytest.raises(ap.ParameterError):
-        model.fit(DATA)
+        model.set_params(**settings).fit(DATA)
     assert not hasattr(model, "coef_")
 
 
 def test_data_without_rows_still_trains() -> None:
     for clip in ("user", "row"):
-        model = ap.MultiTaskDescent(clip=clip).fit(
+        model = ap.MultiTaskDescent(steps=ap.Steps(clip=clip)).fit(
             ap.TaskData([], [], np.zeros((0, 2)), [], tasks=3)
         )
         assert np.isfinite(model.coef_).all()

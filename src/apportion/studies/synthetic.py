@@ -21,7 +21,7 @@ from apportion.allocation import AdaptiveWeights, PublicCounts
 from apportion.data import simulate_tasks
 from apportion.studies.metrics import rmse, rmse_by_size
 from apportion.studies.output import STYLE, write_figure, write_table
-from apportion.tasks import MultiTaskDescent, MultiTaskRidge
+from apportion.tasks import MultiTaskDescent, MultiTaskRidge, Steps
 
 EPSILONS = (0.5, 1.0, 2.0, 5.0, 10.0)
 EXPONENTS = tuple(step / 8 for step in range(9))
@@ -88,7 +88,9 @@ class Synthetic:
         if self.solver == "ridge":
             return MultiTaskRidge(statistics="per-task", **common)
         # Solutions and features lie in the unit ball by construction.
-        return MultiTaskDescent(radius=1.0, gradient_bound=0.02, learning_rate=0.4, **common)
+        return MultiTaskDescent(
+            radius=1.0, gradient_bound=0.02, steps=Steps(learning_rate=0.4), **common
+        )
 
 
 def summarize(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ from apportion.privacy.bounds import check_bound
 from apportion.tasks.base import Estimator
 from apportion.tasks.descent import MultiTaskDescent
 from apportion.tasks.losses import Loss
+from apportion.tasks.schedules import Steps, find_steps
 
 
 class MultiTaskClassifier(Estimator):
@@ -36,7 +37,7 @@ class MultiTaskClassifier(Estimator):
         feature_bound: public; longer feature vectors are scaled down to this norm.
         intercept: whether each class gets a constant term.
         seed: for choosing negatives; None draws a secret one. A user's depend on its own id and rows.
-        loss, gradient_bound, clip, alpha, radius, steps, learning_rate, allocation, engine, noise_seed: as in
+        loss, gradient_bound, alpha, radius, steps, allocation, engine, noise_seed: as in
             ``MultiTaskDescent``. ``radius`` is 10 / feature_bound by default.
 
     Attributes:
@@ -64,11 +65,9 @@ class MultiTaskClassifier(Estimator):
         intercept: bool = True,
         loss: str | Loss = "logistic",
         gradient_bound: float | None = None,
-        clip: str = "user",
         alpha: float = 0.0,
         radius: float | None = None,
-        steps: int | None = None,
-        learning_rate: float | None = None,
+        steps: int | Steps = Steps(),  # noqa: B008 (immutable)
         allocation: Allocation = AdaptiveWeights.for_convex(),  # noqa: B008 (immutable)
         engine: str | Engine = "auto",
         seed: int | None = None,
@@ -81,15 +80,17 @@ class MultiTaskClassifier(Estimator):
         self.intercept = intercept
         self.loss = loss
         self.gradient_bound = gradient_bound
-        self.clip = clip
         self.alpha = alpha
         self.radius = radius
         self.steps = steps
-        self.learning_rate = learning_rate
         self.allocation = allocation
         self.engine = engine
         self.seed = seed
         self.noise_seed = noise_seed
+
+    def _group(self, name: str) -> Any:
+        value = getattr(self, name)
+        return find_steps(value) if name == "steps" else value
 
     def fit(self, data: TaskData, budget: Budget | None = None) -> Self:
         """Train on rows (user, class, features); the result may be published under ``privacy``.
@@ -109,11 +110,9 @@ class MultiTaskClassifier(Estimator):
             feature_bound=bound * math.sqrt(2) if self.intercept else bound,
             label_bound=1.0,
             gradient_bound=self.gradient_bound,
-            clip=self.clip,  # type: ignore[arg-type]
             alpha=self.alpha,
             radius=10 / bound if self.radius is None else self.radius,
             steps=self.steps,
-            learning_rate=self.learning_rate,
             allocation=self.allocation,
             engine=self.engine,
             noise_seed=self.noise_seed,

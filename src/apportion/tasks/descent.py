@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from apportion.accounts.costs import gaussian_cost, sampled_cost
 from apportion.allocation import AdaptiveWeights, Allocation
-from apportion.checks import number, whole, word
+from apportion.checks import number
 from apportion.data import TaskData
 from apportion.engine import Engine, Session, queries
 from apportion.engine.feed import exact, released
@@ -30,12 +30,17 @@ from apportion.tasks.base import MultiTaskLinear, release_weights
 from apportion.tasks.exact import largest_eigenvalues, minimize_rough, minimize_smooth
 from apportion.tasks.losses import Loss, find_loss
 from apportion.tasks.penalty import Penalty
-from apportion.tasks.schedules import Adaptive, Decaying, Schedule, Theory
+from apportion.tasks.schedules import (
+    POWERS,
+    Adaptive,
+    Decaying,
+    Schedule,
+    Steps,
+    Theory,
+    find_steps,
+)
 
 Array = NDArray[np.float64]
-
-_POWERS = {"constant": 0.0, "1/sqrt(t)": 0.5, "1/t": 1.0}
-_DEFAULT_STEPS = 50
 
 
 class MultiTaskDescent(MultiTaskLinear):
@@ -56,21 +61,10 @@ class MultiTaskDescent(MultiTaskLinear):
         gradient_bound: public; gradients are clipped to this norm. Smaller means less noise and more
             bias. By default half of feature_bound times the loss's Lipschitz constant, or a quarter
             of feature_bound * label_bound for losses that have none.
-        clip: ``"user"`` clips the whole weighted gradient of a user, over all its tasks, once;
-            ``"row"`` clips each example's gradient before it is weighted. The sensitivity is the same,
-            and ``"user"`` never clips more.
         alpha: ridge penalty alpha/2 |theta|^2, in units of users of full weight; not private, free.
         radius: public; models are kept in a ball of this radius. By default
             2 * label_bound / feature_bound.
-        steps: the number of steps, or ``"theory"`` for the paper's.
-        schedule: ``"adaptive"`` (AdaGrad, one step size per task), ``"constant"``, ``"1/sqrt(t)"``,
-            ``"1/t"``, or ``"theory"`` for the paper's, which needs counts and ``users``.
-        learning_rate: the first step size; for ``"adaptive"`` in units of the radius.
-        momentum: the share of the last move that is added to the next.
-        average: return the mean of this last portion of the steps; 0 returns the last one.
-        sampling_rate: below 1, each user takes part in a step with this probability (true Poisson
-            sampling, accounted by dp-accounting, an extra).
-        users: the number of users as a public (rounded) figure, for ``"theory"``.
+        steps: how many steps, ``"theory"`` for the paper's, or ``Steps``, which has their sizes, too.
         allocation: how users split their budget among tasks.
         engine: ``"auto"``, ``"cpu"``, ``"reference"`` or an engine: where sums are computed.
         noise_seed: fixes the noise, for tests and studies; the model is then NOT PRIVATE.
@@ -96,16 +90,9 @@ class MultiTaskDescent(MultiTaskLinear):
         feature_bound: float = 1.0,
         label_bound: float = 1.0,
         gradient_bound: float | None = None,
-        clip: Literal["user", "row"] = "user",
         alpha: float = 0.0,
         radius: float | None = None,
-        steps: int | Literal["theory"] | None = None,
-        schedule: str = "adaptive",
-        learning_rate: float | None = None,
-        momentum: float = 0.0,
-        average: float = 0.5,
-        sampling_rate: float = 1.0,
-        users: int | None = None,
+        steps: int | Literal["theory"] | Steps = Steps(),  # noqa: B008 (immutable)
         allocation: Allocation = AdaptiveWeights.for_convex(),  # noqa: B008 (immutable)
         engine: str | Engine = "auto",
         noise_seed: int | None = None,
@@ -116,16 +103,9 @@ class MultiTaskDescent(MultiTaskLinear):
         self.feature_bound = feature_bound
         self.label_bound = label_bound
         self.gradient_bound = gradient_bound
-        self.clip = clip
         self.alpha = alpha
         self.radius = radius
         self.steps = steps
-        self.schedule = schedule
-        self.learning_rate = learning_rate
-        self.momentum = momentum
-        self.average = average
-        self.sampling_rate = sampling_rate
-        self.users = users
         self.allocation = allocation
         self.engine = engine
         self.noise_seed = noise_seed
@@ -133,16 +113,18 @@ class MultiTaskDescent(MultiTaskLinear):
     def _train(self, data: TaskData, session: Session, curator: Curator) -> Array:
         session.bound_features(float(self.feature_bound), whole=False)
         sizes = release_weights(self.allocation, data, session, curator)
-        steps, schedule = self._steps(data, curator, sizes)
+        settings = find_steps(self.steps)
+        rate = float(settings.sampling_rate)
+        steps, schedule = self._steps(settings, data, curator, sizes)
         shape = (data.tasks, data.dimension)
         declared = declare_gradients(
-            self.clip, self._gradient_bound, data.dimension, steps, float(self.sampling_rate)
+            settings.clip, self._gradient_bound, data.dimension, steps, rate
         )
-        mu = curator.affordable_mu(steps, float(self.sampling_rate))
+        mu = curator.affordable_mu(steps, rate)
         release = declared.open(curator, data.tasks, mu)
         query = queries.Gradients(
             np.zeros(shape), find_loss(self.loss), self._gradient_bound, float(self.label_bound),
-            self.clip,
+            settings.clip,
         )  # fmt: skip
         return descend(
             session,
@@ -151,15 +133,16 @@ class MultiTaskDescent(MultiTaskLinear):
             schedule,
             Penalty.ridge_only(float(self.alpha), data.tasks),
             radius=self._radius,
-            momentum=float(self.momentum),
-            average=float(self.average),
+            momentum=float(settings.momentum),
+            average=float(settings.average),
         )
 
     def _train_exactly(self, data: TaskData, session: Session) -> Array:
         """Without privacy: until nothing moves, or as many steps as asked for."""
         alpha, loss = float(self.alpha), find_loss(self.loss)
         start = np.zeros((data.tasks, data.dimension))
-        most = self.steps if isinstance(self.steps, int) else None
+        steps = find_steps(self.steps)
+        most = None if steps.by_theory or steps.number is None else steps.fixed
 
         def gradient(coef: Array) -> Array:
             [sums] = exact(session, queries.Gradients(coef, loss, math.inf, math.inf))
@@ -172,52 +155,55 @@ class MultiTaskDescent(MultiTaskLinear):
 
     def _cost(self, target: PrivacyTarget) -> Sequence[Record] | None:
         # Sampled steps have a privacy curve of their own: they are reserved as they will be.
-        rate = float(self.sampling_rate)
+        steps = find_steps(self.steps)
+        rate = float(steps.sampling_rate)
         if rate == 1 or math.isinf(target.epsilon):
             return None
-        if self.steps == "theory":
+        if steps.by_theory:
             raise ParameterError(
                 'steps="theory" with sampling_rate < 1 has no cost that is known beforehand, '
                 "so no budget can pay for it: give a number of steps"
             )
-        steps = _DEFAULT_STEPS if self.steps is None else int(self.steps)
         share = self.allocation.share
         counts = [gaussian_cost(target.mu * math.sqrt(share))] if share > 0 else []
         ledger = Ledger(target)
         ledger.append(*counts)
-        return [*counts, sampled_cost(ledger.affordable_mu(steps, rate), steps, rate)]
+        mu = ledger.affordable_mu(steps.fixed, rate)
+        return [*counts, sampled_cost(mu, steps.fixed, rate)]
 
-    def _steps(self, data: TaskData, curator: Curator, sizes: Array | None) -> tuple[int, Schedule]:
+    def _steps(
+        self, steps: Steps, data: TaskData, curator: Curator, sizes: Array | None
+    ) -> tuple[int, Schedule]:
         """The number of steps and their sizes, from public and released values."""
-        theory = self._theory(data, curator, sizes)
-        if theory is not None and self.steps == "theory":
-            steps = theory.steps
-        else:
-            steps = _DEFAULT_STEPS if self.steps is None else int(self.steps)
-        if theory is not None and self.schedule == "theory":
-            return steps, theory.schedule(steps)
-        if self.schedule == "adaptive":
-            rate = 0.25 if self.learning_rate is None else float(self.learning_rate)
-            return steps, Adaptive(rate * self._radius)
-        rate = 0.1 if self.learning_rate is None else float(self.learning_rate)
-        return steps, Decaying(rate, _POWERS[self.schedule])
+        theory = self._theory(steps, data, curator, sizes)
+        count = theory.steps if theory is not None and steps.by_theory else steps.fixed
+        if theory is not None and steps.schedule == "theory":
+            return count, theory.schedule(count)
+        if steps.schedule == "adaptive":
+            rate = 0.25 if steps.learning_rate is None else float(steps.learning_rate)
+            return count, Adaptive(rate * self._radius)
+        rate = 0.1 if steps.learning_rate is None else float(steps.learning_rate)
+        return count, Decaying(rate, POWERS[steps.schedule])
 
-    def _theory(self, data: TaskData, curator: Curator, sizes: Array | None) -> Theory | None:
-        if "theory" not in (self.steps, self.schedule):
+    def _theory(
+        self, steps: Steps, data: TaskData, curator: Curator, sizes: Array | None
+    ) -> Theory | None:
+        if not steps.by_theory and steps.schedule != "theory":
             return None
-        if sizes is None or self.users is None or not isinstance(self.allocation, AdaptiveWeights):
+        users, allocation = steps.users, self.allocation
+        if sizes is None or users is None or not isinstance(allocation, AdaptiveWeights):
             raise ParameterError(
                 '"theory" needs to know the task sizes and the number of users: '
-                "use AdaptiveWeights and give users=, a public figure"
+                "use AdaptiveWeights and give Steps(users=...), a public figure"
             )
-        if self.steps == "theory" and float(self.sampling_rate) < 1 and self.allocation.share > 0:
+        if steps.by_theory and float(steps.sampling_rate) < 1 and allocation.share > 0:
             # Sampled steps of different numbers have different privacy curves; which number it is
             # would depend on released counts, which the accounting does not cover.
             raise ParameterError('steps="theory" with sampling_rate < 1 needs public counts')
         return Theory(
             sizes=sizes,
-            exponent=self.allocation.exponent,
-            users=self.users,
+            exponent=allocation.exponent,
+            users=users,
             dimension=data.dimension,
             mu=curator.ledger.affordable_mu(),
             gradient_bound=self._gradient_bound,
@@ -225,8 +211,13 @@ class MultiTaskDescent(MultiTaskLinear):
             alpha=float(self.alpha),
         )
 
+    def _group(self, name: str) -> Any:
+        value = getattr(self, name)
+        return find_steps(value) if name == "steps" else value
+
     def _public_parameters(self) -> dict[str, Any]:
-        used = {"gradient_bound": self._gradient_bound, "radius": self._radius}
+        used: dict[str, Any] = {"gradient_bound": self._gradient_bound, "radius": self._radius}
+        used["steps"] = find_steps(self.steps)
         return {**super()._public_parameters(), "loss": find_loss(self.loss).name, **used}
 
     @property
@@ -250,18 +241,8 @@ class MultiTaskDescent(MultiTaskLinear):
         find_loss(self.loss)
         check_bound("feature_bound", self.feature_bound)
         check_bound("label_bound", self.label_bound)
-        word("clip", self.clip, ("user", "row"))
         number("alpha", self.alpha, at_least=0, at_most=1e30)
-        number("momentum", self.momentum, at_least=0, below=1)
-        number("average", self.average, at_least=0, at_most=1)
-        number("sampling_rate", self.sampling_rate, at_least=1e-9, at_most=1)
-        if self.steps is not None and not (isinstance(self.steps, str) and self.steps == "theory"):
-            whole("steps", self.steps, at_least=1)
-        word("schedule", self.schedule, ("adaptive", *_POWERS, "theory"))
-        if self.learning_rate is not None:
-            number("learning_rate", self.learning_rate, above=0, at_most=1e30)
-        if self.users is not None:
-            whole("users", self.users, at_least=2, at_most=2**50)
+        find_steps(self.steps)
         _ = self._gradient_bound, self._radius
 
 

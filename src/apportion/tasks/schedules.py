@@ -1,15 +1,84 @@
-"""Step sizes: how far to go along a noisy gradient. Everything here comes after the release."""
+"""Steps of gradient descent: how many there are, and how far each goes along a noisy gradient."""
 
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from apportion.allocation import theory
+from apportion.checks import number, whole, word
+from apportion.errors import ParameterError
 
 Array = NDArray[np.float64]
+
+DEFAULT_STEPS = 50
+POWERS = {"constant": 0.0, "1/sqrt(t)": 0.5, "1/t": 1.0}
+
+
+@dataclass(frozen=True)
+class Steps:
+    """How ``MultiTaskDescent`` goes down: a number of steps alone stands for ``Steps(number)``.
+
+    Attributes
+        number: how many steps, 50 by default (as many as it takes, without privacy), or ``"theory"`` for
+            the paper's.
+        schedule: ``"adaptive"`` (AdaGrad, one step size per task), ``"constant"``, ``"1/sqrt(t)"``,
+            ``"1/t"``, or ``"theory"`` for the paper's, which needs counts and ``users``.
+        learning_rate: the first step size; for ``"adaptive"`` in units of the radius.
+        momentum: the share of the last move that is added to the next.
+        average: return the mean of this last portion of the steps; 0 returns the last one.
+        clip: ``"user"`` clips the whole weighted gradient of a user, over all its tasks, once;
+            ``"row"`` clips each example's gradient before it is weighted. The sensitivity is the same,
+            and ``"user"`` never clips more.
+        sampling_rate: below 1, each user takes part in a step with this probability (true Poisson
+            sampling, accounted by dp-accounting, an extra).
+        users: the number of users as a public (rounded) figure, for ``"theory"``.
+    """
+
+    number: int | Literal["theory"] | None = None
+    schedule: str = "adaptive"
+    learning_rate: float | None = None
+    momentum: float = 0.0
+    average: float = 0.5
+    clip: Literal["user", "row"] = "user"
+    sampling_rate: float = 1.0
+    users: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.number is not None and not self.by_theory:
+            whole("steps", self.number, at_least=1)
+        word("steps.schedule", self.schedule, ("adaptive", *POWERS, "theory"))
+        if self.learning_rate is not None:
+            number("steps.learning_rate", self.learning_rate, above=0, at_most=1e30)
+        number("steps.momentum", self.momentum, at_least=0, below=1)
+        number("steps.average", self.average, at_least=0, at_most=1)
+        word("steps.clip", self.clip, ("user", "row"))
+        number("steps.sampling_rate", self.sampling_rate, at_least=1e-9, at_most=1)
+        if self.users is not None:
+            whole("steps.users", self.users, at_least=2, at_most=2**50)
+
+    @property
+    def by_theory(self) -> bool:
+        """Whether the paper's theorem says how many steps there are."""
+        return isinstance(self.number, str) and self.number == "theory"
+
+    @property
+    def fixed(self) -> int:
+        """The number of steps, where the theorem does not say it."""
+        assert not isinstance(self.number, str)
+        return DEFAULT_STEPS if self.number is None else int(self.number)
+
+
+def find_steps(steps: "int | str | Steps | None") -> Steps:
+    """The steps that a parameter stands for."""
+    if isinstance(steps, Steps):
+        return steps
+    if isinstance(steps, (dict, list, tuple)):
+        raise ParameterError(f"steps must be a number, 'theory' or Steps, got {steps!r}")
+    return Steps(steps)  # type: ignore[arg-type]
 
 
 class Schedule(ABC):
