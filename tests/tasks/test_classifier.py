@@ -111,12 +111,12 @@ def test_bad_data() -> None:
 
 
 @pytest.mark.parametrize("clip", ["user", "row"])
-def test_the_order_of_rows_does_not_matter(clip: str) -> None:
+def test_the_order_of_rows_does_not_matter(clip: Any) -> None:
     """Negatives follow the rows' content: a permuted file gives the same model, to the bit."""
     order = np.random.default_rng(5).permutation(len(TRAIN.task))
     permuted = ap.TaskData(
         TRAIN.user[order], TRAIN.task[order], TRAIN.features[order], tasks=CLASSES
     )
-    settings: dict[str, Any] = {"seed": 1, "noise_seed": 2, "steps": 3, "clip": clip}
+    settings: dict[str, Any] = {"seed": 1, "noise_seed": 2, "steps": ap.Steps(3, clip=clip)}
     models = [ap.MultiTaskClassifier(**settings).fit(data) for data in (TRAIN, permuted)]
     np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
