@@ -52,7 +52,7 @@ def test_odd_derivatives(name: str, clip: str, engine: str) -> None:
 
 @pytest.mark.parametrize("clip", ["user", "row"])
 @pytest.mark.parametrize("scale", [1e45, 1e-45])
-def test_bounds_whose_squares_leave_the_range_of_numbers(clip: str, scale: float) -> None:
+def test_bounds_whose_squares_leave_the_range_of_numbers(clip: Any, scale: float) -> None:
     giant: dict[str, Any] = {
         "user": np.full(12, 15),
         "task": np.arange(12),
@@ -64,8 +64,7 @@ def test_bounds_whose_squares_leave_the_range_of_numbers(clip: str, scale: float
         return ap.MultiTaskDescent(
             feature_bound=FEATURE_BOUND * scale,
             label_bound=LABEL_BOUND * scale,
-            clip=clip,
-            steps=3,
+            steps=ap.Steps(3, clip=clip),
             allocation=ap.UniformWeights(),
             noise_seed=1,
         ).fit(data)

@@ -15,7 +15,7 @@ from apportion.allocation import AdaptiveWeights, PrivateCounts
 from apportion.data import Interactions, TaskData
 from apportion.privacy import mu_from_epsilon
 from apportion.recommend import Bounds, MatrixFactorization, Offsets, PrivateCatalog
-from apportion.tasks import MultiTaskDescent, MultiTaskRidge
+from apportion.tasks import MultiTaskDescent, MultiTaskRidge, Steps
 from apportion.tasks.losses import squared
 
 Fit = Callable[[Any, int | None], Any]
@@ -89,7 +89,11 @@ def trainings(epsilon: float, delta: float, seed: int) -> dict[str, Training]:
         Training(
             "descent",
             lambda data, noise: MultiTaskDescent(
-                loss=loss, **linear, clip="row", gradient_bound=0.02, steps=2, noise_seed=noise
+                loss=loss,
+                **linear,
+                gradient_bound=0.02,
+                steps=Steps(2, clip="row"),
+                noise_seed=noise,
             ).fit(data),
             *_task_data(rng, length=0.05),
         ),
