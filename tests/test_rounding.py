@@ -40,7 +40,6 @@ OWN = "each user's own rows, segment by segment: a segment's order of sums follo
 AFTER = "on the user's side or for whoever has the data, after the release; never released"
 PUBLIC = "public inputs only: the caller declares them"
 BASELINE = "only for epsilon=inf: NOT PRIVATE"
-FINITE = "asked only whether it is finite; every row that is not is then looked at by itself"
 
 SPENT = "of what was spent, which is public"
 DECLARED = "declares a release, sums nothing"
@@ -78,7 +77,6 @@ HARMLESS: dict[str, str] = {
     "engine/session.py::LocalSession.exact_sums": BASELINE,
     "engine/session.py::LocalSession.sums": WHOLE,
     "privacy/discrete.py::Scales.of": WHOLE,
-    "privacy/release.py::_all_finite": FINITE,
     "recommend/contents.py::_texts": WHOLE,
     "recommend/exact.py::exact_step.step": BASELINE,
     "recommend/fold_in.py::FoldIn.vectors": f"items: {RELEASED}",

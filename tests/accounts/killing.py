@@ -24,7 +24,15 @@ from apportion.errors import ApportionError, BudgetExceededError
 from apportion.privacy import Curator, PrivacyTarget, UserBound
 
 TARGET = PrivacyTarget(0.2, 1e-5)
-KERNEL = ("budget.py", "database.py", "running.py", "rows.py", "ledger.py", "release.py")
+KERNEL = (
+    "budget.py",
+    "database.py",
+    "running.py",
+    "rows.py",
+    "ledger.py",
+    "curator.py",
+    "release.py",
+)
 RELEASES = 3
 
 
@@ -32,12 +40,16 @@ def train(path: str, returned: int) -> None:
     """Three releases of a quarter of the target each; the rest is given back at the end."""
     bound = UserBound(1.0, "given")
     budget = Budget(path)
-    with Curator(TARGET, reservation=budget.reserve("victim", TARGET)) as curator:
+    reservation = budget.reserve("victim", TARGET)
+    curator = Curator(TARGET, reservation=reservation)
+    try:
         for number in range(RELEASES):
             curator.release(
                 f"release {number}", np.zeros((2, 1), dtype=np.int64), bound, TARGET.mu / 2
             )
-            os.write(returned, f"{curator.token} release {number}\n".encode())
+            os.write(returned, f"{reservation.token} release {number}\n".encode())
+    finally:
+        reservation.settle()
 
 
 def train_for_ever(path: str, returned: int) -> None:

@@ -24,6 +24,7 @@ from apportion.errors import (
 from apportion.privacy import Curator, NoiseSource, PrivacyTarget, Record, UserBound
 from apportion.privacy.ledger import total_epsilon
 from apportion.recommend.preparation import Preparation
+from apportion.tasks.base import open_curator
 
 CAP = PrivacyTarget(2.0, 1e-5)
 ONE = PrivacyTarget(1.0, 1e-5)
@@ -86,9 +87,9 @@ def test_what_is_returned_is_committed_before(budget: Budget) -> None:
     assert training.releases == tuple(curator.ledger)
     counts, ids = np.array([50, 3]), np.array([1, 2])
     target = PrivacyTarget(1.0, 1e-5, 1e-6)
-    with Curator(target, reservation=budget.reserve("y", target)) as curator:
-        curator.select("counts", ids, counts, 1, target.mu / 2, 1e-6)
-        assert budget.history()[1].releases == tuple(curator.ledger)
+    curator = Curator(target, reservation=budget.reserve("y", target))
+    curator.select("counts", ids, counts, 1, target.mu / 2, 1e-6)
+    assert budget.history()[1].releases == tuple(curator.ledger)
 
 
 def test_nothing_is_returned_when_it_cannot_be_committed(budget: Budget) -> None:
@@ -103,10 +104,11 @@ def test_nothing_is_returned_when_it_cannot_be_committed(budget: Budget) -> None
 
 
 def test_what_was_not_used_is_given_back_and_cannot_be_used_any_more(budget: Budget) -> None:
-    curator = Curator(ONE, reservation=budget.reserve("x", ONE))
+    curator = Curator(ONE)
 
     def train() -> None:
-        with curator:
+        nonlocal curator
+        with open_curator(ONE, None, budget=budget) as curator:
             curator.release("a", ZEROS, BOUND, ONE.mu / 2)
             raise ZeroDivisionError
 
@@ -437,11 +439,11 @@ def test_a_full_disk_is_told(budget: Budget) -> None:
 
 
 def test_a_give_back_that_fails_leaves_the_model_and_the_count(budget: Budget) -> None:
-    curator = Curator(ONE, reservation=budget.reserve("x", ONE))
-    curator.release("a", ZEROS, BOUND, ONE.mu / 2)
+    reservation = budget.reserve("x", ONE)
+    Curator(ONE, reservation=reservation).release("a", ZEROS, BOUND, ONE.mu / 2)
     moved = budget.path.rename(budget.path.with_name("moved.db"))
     with pytest.warns(RuntimeWarning, match="stays counted"):
-        curator.__exit__()
+        reservation.settle()
     assert Budget(moved).epsilon == pytest.approx(1.0, rel=1e-9)
 
 

@@ -12,6 +12,7 @@ import pytest
 
 import apportion as ap
 from apportion.accounts.checkpoint import Checkpoint, remove_finished, steps_done
+from apportion.accounts.ledgers import record_to_dict
 from apportion.errors import CheckpointError
 from apportion.privacy import Ledger, PrivacyTarget
 from tests.accounts.test_checkpoint import RECORD, SUMS, begun, finished, opened
@@ -174,7 +175,7 @@ def test_a_state_of_another_version_is_named(tmp_path: Path) -> None:
 
 
 def test_a_forged_ledger_ends_in_an_error_of_ours(tmp_path: Path) -> None:
-    record = {**RECORD.to_dict(), "noise_scale": 1e-9}
+    record = {**record_to_dict(RECORD), "noise_scale": 1e-9}
     folder = forged(finished(tmp_path / "c"), ledger=[record])
     with (
         opened(folder) as checkpoint,

@@ -43,7 +43,7 @@ def test_people_see_everything_that_matters(show: Callable[[PrivacyReport], str]
 
 
 @pytest.mark.parametrize("show", [str, rendered])
-@pytest.mark.parametrize("bad", [report(math.inf, 0.0), report(secret=False)])
+@pytest.mark.parametrize("bad", [report(math.inf), report(secret=False)])
 def test_not_private_is_in_capitals_and_no_epsilon_is_claimed(
     show: Callable[[PrivacyReport], str], bad: PrivacyReport
 ) -> None:
@@ -53,7 +53,7 @@ def test_not_private_is_in_capitals_and_no_epsilon_is_claimed(
     assert not bad.private
 
 
-@pytest.mark.parametrize("original", [report(), report(math.inf, 0.0), report(secret=False)])
+@pytest.mark.parametrize("original", [report(), report(math.inf), report(secret=False)])
 def test_json_round_trip(original: PrivacyReport) -> None:
     again = PrivacyReport.from_json(original.to_json())
     assert str(again) == str(original)

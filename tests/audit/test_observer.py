@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import apportion as ap
+from apportion.accounts.listening import current_listener, listening
 from apportion.audit.observer import observed
-from apportion.privacy import Curator, OpenRelease, Part, Record, listening
-from apportion.privacy.listener import current_listener
+from apportion.privacy import Curator, OpenRelease, Part, Record
 from tests.threads import this_many_threads
 
 DATA = ap.simulate_tasks(users=20, tasks=3, tasks_per_user=2)

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 import apportion as ap
+from apportion.allocation.scaling import normalized
 from apportion.data.rows import Rows
 from apportion.engine import Session, find_engine, queries, session
-from apportion.privacy import UserBound, UserWeights, unpack
+from apportion.packing import unpack
+from apportion.privacy import UserBound
 from apportion.tasks.losses import LOSSES, Loss
 from tests.engine.contract.cases import ENGINES, FEATURE_BOUND, asked, make_rows, ready
 from tests.threads import this_many_threads
@@ -206,11 +208,9 @@ class TestSteps:
     def test_weights_must_be_bounded_and_of_the_graph(self, loaded: Any) -> None:
         here, (graph, _) = loaded(PAIRS), PAIRS.graph()
         with pytest.raises(ap.ReleaseError, match="bounded weights"):
-            here.weigh(lambda graph: UserWeights.unbounded(graph.user, graph.task))
-        with pytest.raises(ap.ReleaseError, match="bounded weights"):
             here.weigh(lambda graph: np.ones(len(graph.user)))
         one = np.ones(len(graph.user))
-        some = UserWeights.normalized(graph.user[1:], graph.task[1:], one[1:])
+        some = normalized(graph.user[1:], graph.task[1:], one[1:])
         with pytest.raises(ap.ReleaseError, match="exactly the graph's pairs"):
             here.weigh(lambda _: some)
 
@@ -219,9 +219,7 @@ class TestSteps:
         fresh = loaded(PAIRS)
         [(_, expected)] = fresh.sums(one.query, one.grids())
         changed = loaded(PAIRS)
-        changed.weigh(
-            lambda graph: UserWeights.normalized(graph.user, graph.task, 1.0 + graph.task)
-        )
+        changed.weigh(lambda graph: normalized(graph.user, graph.task, 1.0 + graph.task))
         changed.bound_features(0.1)
         [(_, other)] = changed.sums(one.query, one.grids())
         assert all((mine != theirs).any() for mine, theirs in zip(other, expected, strict=True))

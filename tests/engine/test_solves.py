@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from apportion.engine import solves
 from apportion.engine.solves import solve_filtered, solve_positive
 from apportion.native import kernels
-from apportion.privacy import pack
+from apportion.packing import pack
 from tests.threads import this_many_threads
 
 Array = np.ndarray[Any, np.dtype[np.float64]]

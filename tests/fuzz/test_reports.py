@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import apportion as ap
-from apportion.privacy.ledger import Ledger
+from apportion.accounts.ledgers import ledger_from_json, ledger_to_json
 from apportion.recommend.preparation import Preparation
 from tests.fuzz.harness import Fuzz, examples, mutated, seeds
 from tests.fuzz.values import json as any_json
 
-READERS: dict[str, Any] = {"report": ap.PrivacyReport.from_json, "ledger": Ledger.from_json}
+READERS: dict[str, Any] = {"report": ap.PrivacyReport.from_json, "ledger": ledger_from_json}
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     report = model.fit(data, preparation=preparation).privacy
     return {
         "report": report.to_json(),
-        "ledger": report.ledger.to_json(),
+        "ledger": ledger_to_json(report.ledger),
         "plan": preparation.to_json(),
     }
 

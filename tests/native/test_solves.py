@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from apportion.native import kernels
-from apportion.privacy import pack
+from apportion.packing import pack
 from apportion.twins import solves as twin
 from tests.engine.test_solves import noisy
 from tests.native.interrupting import seconds_to_end

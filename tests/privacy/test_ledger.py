@@ -9,12 +9,12 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import dp_accounting
 import pytest
 from dp_accounting.pld import PLDAccountant
 from scipy.special import log_ndtr
 
 import apportion as ap
+from apportion.accounts.ledgers import ledger_from_json, ledger_to_dict, ledger_to_json, to_dp_event
 from apportion.privacy import Curator, Ledger, Part, PrivacyTarget, Record, UserBound
 from apportion.privacy.gaussian import LARGEST_MU
 
@@ -38,17 +38,8 @@ def test_costs_add_in_squares(ledger: Ledger) -> None:
 
 def test_dp_accounting_agrees(ledger: Ledger) -> None:
     accountant = PLDAccountant()
-    accountant.compose(ledger.to_dp_event())
+    accountant.compose(to_dp_event(ledger))
     assert ledger.epsilon(1e-6) == pytest.approx(accountant.get_epsilon(1e-6), rel=1e-3)
-
-
-def test_dp_event_of_a_ledger_without_noise_is_not_private() -> None:
-    ledger = Ledger(PrivacyTarget(math.inf, 1e-5))
-    ledger.append(Record("sums", "a sum", (3,), math.inf, "not bounded", 0.0))
-    accountant = PLDAccountant()
-    accountant.compose(ledger.to_dp_event())
-    assert ledger.epsilon(1e-5) == accountant.get_epsilon(1e-5) == math.inf
-    assert isinstance(ledger.to_dp_event().events[0], dp_accounting.NonPrivateDpEvent)
 
 
 def test_refuses_to_pass_the_target_and_keeps_what_it_has(ledger: Ledger) -> None:
@@ -69,8 +60,10 @@ def test_the_whole_target_can_be_spent_in_shares() -> None:
 
 
 def test_a_release_without_noise_is_refused_under_a_finite_target(ledger: Ledger) -> None:
-    with pytest.raises(ap.BudgetExceededError):
+    with pytest.raises(ap.ParameterError, match="noise_scale must be a number above 0"):
         ledger.append(Record("bare", "a sum", (3,), 1.0, "one", 0.0))
+    with pytest.raises(ap.BudgetExceededError, match="noise is less than"):
+        ledger.append(Record("bare", "a sum", (3,), 1.0, "one", 1e-300))
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(600.0, 1e-5), (66.0, 1e-5), (210.0, 1e-100)])
@@ -120,7 +113,7 @@ def test_copies_of_a_ledger_take_no_releases(ledger: Ledger) -> None:
         copy.deepcopy(ledger),
         pickle.loads(pickle.dumps(ledger)),
     ):
-        assert other.to_dict() == ledger.to_dict()
+        assert ledger_to_dict(other) == ledger_to_dict(ledger)
         with pytest.raises(ap.ReleaseError, match="takes no more releases"):
             other.append(record("more", 0.01))
     ledger.append(record("more", 0.01))
@@ -178,7 +171,16 @@ def test_records_are_frozen_and_the_list_is_a_copy(ledger: Ledger) -> None:
 
 @pytest.mark.parametrize(
     ("sensitivity", "noise"),
-    [(0.0, 1.0), (-1.0, 1.0), (math.nan, 1.0), (1.0, -1.0), (1.0, math.nan), (1.0, math.inf)],
+    [
+        (0.0, 1.0),
+        (-1.0, 1.0),
+        (math.nan, 1.0),
+        (math.inf, 1.0),
+        (1.0, 0.0),
+        (1.0, -1.0),
+        (1.0, math.nan),
+        (1.0, math.inf),
+    ],
 )
 def test_impossible_records(sensitivity: float, noise: float) -> None:
     with pytest.raises(ap.ParameterError):
@@ -186,25 +188,24 @@ def test_impossible_records(sensitivity: float, noise: float) -> None:
 
 
 def test_json_round_trip(ledger: Ledger) -> None:
-    again = Ledger.from_json(ledger.to_json())
+    again = ledger_from_json(ledger_to_json(ledger))
     assert list(again) == list(ledger)
     assert again.target == ledger.target
 
 
 def test_json_of_no_privacy_is_valid_json() -> None:
     ledger = Ledger(PrivacyTarget(math.inf, 1e-5))
-    ledger.append(Record("sums", "a sum", (3,), math.inf, "not bounded", 0.0))
-    again = Ledger.from_json(ledger.to_json())
-    assert "Infinity" not in ledger.to_json()
-    assert list(again) == list(ledger)
+    again = ledger_from_json(ledger_to_json(ledger))
+    assert "Infinity" not in ledger_to_json(ledger)
+    assert again.target == ledger.target
 
 
 @pytest.mark.parametrize("damage", ["target", "records"])
 def test_damaged_json(ledger: Ledger, damage: str) -> None:
-    values = json.loads(ledger.to_json())
+    values = json.loads(ledger_to_json(ledger))
     del values[damage]
     with pytest.raises(ap.DataError, match="not a ledger"):
-        Ledger.from_json(json.dumps(values))
+        ledger_from_json(json.dumps(values))
 
 
 @pytest.mark.parametrize(
@@ -218,20 +219,20 @@ def test_damaged_json(ledger: Ledger, damage: str) -> None:
     ],
 )
 def test_damaged_records(ledger: Ledger, change: dict[str, object]) -> None:
-    values = json.loads(ledger.to_json())
+    values = json.loads(ledger_to_json(ledger))
     values["records"][0].update(change)
     with pytest.raises(ap.DataError, match="not a ledger"):
-        Ledger.from_json(json.dumps(values))
+        ledger_from_json(json.dumps(values))
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", "null"])
 def test_not_json_at_all(text: str) -> None:
     with pytest.raises(ap.DataError, match="not a ledger"):
-        Ledger.from_json(text)
+        ledger_from_json(text)
 
 
 def test_a_forged_ledger_over_its_target_is_refused(ledger: Ledger) -> None:
-    values = json.loads(ledger.to_json())
+    values = json.loads(ledger_to_json(ledger))
     values["records"][0]["noise_scale"] = 1e-3
     with pytest.raises(ap.BudgetExceededError):
-        Ledger.from_json(json.dumps(values))
+        ledger_from_json(json.dumps(values))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from apportion.accounts.listening import current_listener, listening
 from apportion.privacy import (
     Curator,
     NoiseSource,
@@ -14,9 +15,7 @@ from apportion.privacy import (
     PrivacyTarget,
     Record,
     UserBound,
-    listening,
 )
-from apportion.privacy.listener import current_listener
 
 TARGET = PrivacyTarget(1.0, 1e-2, 5e-3)
 PARTS = [
@@ -49,7 +48,7 @@ def sums(tasks: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def desk() -> Curator:
-    return Curator(TARGET, NoiseSource.from_seed(3))
+    return Curator(TARGET, NoiseSource.from_seed(3), listener=current_listener())
 
 
 def test_it_is_told_noisy_values_and_their_records_block_by_block() -> None:
@@ -85,7 +84,7 @@ def test_it_is_told_selections_as_they_are_released() -> None:
 def test_whoever_replaces_values_is_noticed() -> None:
     with listening(Ear(replaces=True)):
         curator = desk()
-        secret = Curator(TARGET)
+        secret = Curator(TARGET, listener=current_listener())
     A, b = curator.open("both", PARTS, 4, 0.1).feed(0, *sums(4))
     assert set(A.ravel()) == set(b.ravel()) == {9.0}
     assert not curator.secret_noise

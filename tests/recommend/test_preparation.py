@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import apportion as ap
+from apportion.accounts.ledgers import ledger_from_dict, ledger_to_dict
 from apportion.privacy import Ledger
 from apportion.recommend.preparation import Preparation
 
@@ -29,7 +30,7 @@ def same(one: Preparation, other: Preparation) -> bool:
         and (one.sizes is None or other.sizes is None or np.array_equal(one.sizes, other.sizes))
         and (one.users, one.mean, one.secret_noise) == (other.users, other.mean, other.secret_noise)
         and dict(one.training) == dict(other.training)
-        and one.ledger.to_dict() == other.ledger.to_dict()
+        and ledger_to_dict(one.ledger) == ledger_to_dict(other.ledger)
     )
 
 
@@ -131,7 +132,7 @@ def test_other_items_are_refused() -> None:
 
 def test_a_ledger_cannot_be_taken_over_twice() -> None:
     preparation = model().prepare(DATA)
-    spent = Ledger.from_dict(preparation.ledger.to_dict())
+    spent = ledger_from_dict(ledger_to_dict(preparation.ledger))
     spent.append(*[replace(record, name=f"other {record.name}") for record in preparation.ledger])
     with pytest.raises(ap.ParameterError, match="already"):
         spent.append(*preparation.ledger)

@@ -8,19 +8,18 @@ import numpy as np
 import pytest
 
 import apportion as ap
+from apportion.allocation.scaling import normalized
 from apportion.data.centering import Centering
 from apportion.data.rows import Rows
 from apportion.engine import Session, queries
-from apportion.privacy import UserWeights, unpack
+from apportion.packing import unpack
 from apportion.recommend import MatrixFactorization, training
 from apportion.tasks.shared import shrink
 
 # The last user has no row, and the item in the middle no user.
 START, ITEM = np.array([0, 2, 3, 4, 4]), np.array([0, 2, 2, 0])
 LABELS = np.array([4.0, -3.0, 6.0, 0.5])
-WEIGHTS = UserWeights.normalized(
-    np.array([0, 0, 1, 2]), np.array([0, 2, 2, 0]), np.array([0.6, 0.8, 1.0, 1.0])
-)
+WEIGHTS = normalized(np.array([0, 0, 1, 2]), np.array([0, 2, 2, 0]), np.array([0.6, 0.8, 1.0, 1.0]))
 LABEL_BOUND, FEATURE_BOUND = 2.0, 0.5
 GRID = 2.0**-30
 # Of squares: kernels refuse grids far finer than the bound.

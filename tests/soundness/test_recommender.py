@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import apportion as ap
+from apportion.allocation import weights as weights_of_tasks
 from apportion.data import Graph
 from apportion.engine import session
 from apportion.engine.feed import released
@@ -266,12 +267,12 @@ class TestPlantedFaults:
         assert self.caught("ordinary", feedback="implicit")
 
     def test_weights_of_a_user_above_its_budget(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(
-            UserWeights,
-            "normalized",
-            lambda user, task, raw: UserWeights(user, task, np.ones(len(raw)), bounded=False),
-        )
-        monkeypatch.setattr(UserWeights, "bounded", True)
+        def unchecked(user: Any, task: Any, raw: Any) -> UserWeights:
+            weights = UserWeights(user, task, np.zeros(len(raw)))
+            object.__setattr__(weights, "values", np.ones(len(raw)))
+            return weights
+
+        monkeypatch.setattr(weights_of_tasks, "normalized", unchecked)
         with pytest.raises((AssertionError, ap.ReleaseError)):
             check(training(), *neighbors(worst_users()["everything at the top"]))
 

@@ -10,20 +10,13 @@ from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
 import apportion as ap
+from apportion.accounts.declared import Declared
+from apportion.allocation.scaling import normalized
 from apportion.engine import find_engine, queries
 from apportion.engine import session as session_module
 from apportion.engine.solves import solve_filtered, solve_positive
-from apportion.privacy import (
-    Curator,
-    Declared,
-    NoiseSource,
-    Part,
-    PrivacyTarget,
-    UserBound,
-    UserWeights,
-    pack,
-    unpack,
-)
+from apportion.packing import pack, unpack
+from apportion.privacy import Curator, NoiseSource, Part, PrivacyTarget, UserBound
 from apportion.studies.metrics import rmse, rmse_by_size
 from apportion.tasks.penalty import Penalty
 from apportion.tasks.statistics import solve_exact, solve_released
@@ -236,8 +229,8 @@ class TestSolve:
 class TestBlocks:
     """Summed, released and solved block by block."""
 
-    def parts(self, epsilon: float, tasks: int = 300) -> tuple[Any, Any, Any, Penalty]:
-        """A session, a query, its release, and a penalty."""
+    def loaded(self, epsilon: float, tasks: int = 300) -> tuple[Any, Any, Penalty]:
+        """A session, a query and a penalty."""
         rng = np.random.default_rng(0)
         user, task = np.unique(
             np.stack([np.repeat(np.arange(400), 3), rng.integers(0, tasks, 1200)]), axis=1
@@ -247,18 +240,21 @@ class TestBlocks:
             per_user=True,
         )  # fmt: skip
         session = find_engine("auto").load(data.rows())
-        session.weigh(
-            lambda graph: UserWeights.normalized(graph.user, graph.task, np.ones(len(graph.user)))
-        )
+        session.weigh(lambda graph: normalized(graph.user, graph.task, np.ones(len(graph.user))))
         session.bound_features(1.0, whole=epsilon < math.inf)
+        query = queries.Statistics(queries.RightHandSides(1.0, 1.0, "row"))
+        penalty = Penalty(np.full(tasks, 0.5), np.linspace(0, 1, tasks), np.eye(6) + 0.3)
+        return session, query, penalty
+
+    def parts(self, epsilon: float, tasks: int = 300) -> tuple[Any, Any, Any, Penalty]:
+        """The same, and the release of the query."""
+        session, query, penalty = self.loaded(epsilon, tasks)
         parts = (
             Part("A", "x x'", UserBound(1.0, "|x| <= 1"), 6, symmetric=True),
             Part("b", "y x", UserBound(1.0, "|y x| <= 1"), 6),
         )
         desk = Curator(PrivacyTarget(epsilon, 1e-5), NoiseSource.from_seed(3))
         release = Declared("statistics", parts, 1.0, (0.5, 0.5)).open(desk, tasks)
-        query = queries.Statistics(queries.RightHandSides(1.0, 1.0, "row"))
-        penalty = Penalty(np.full(tasks, 0.5), np.linspace(0, 1, tasks), np.eye(6) + 0.3)
         return session, query, release, penalty
 
     def expected(self, A: Any, b: Any, penalty: Penalty, radius: float) -> Any:
@@ -283,7 +279,7 @@ class TestBlocks:
         np.testing.assert_allclose(coef, expected, rtol=1e-9, atol=1e-5 * np.abs(expected).max())
 
     def test_without_privacy_is_the_exact_solution(self) -> None:
-        session, query, _, penalty = self.parts(math.inf)
+        session, query, penalty = self.loaded(math.inf)
         [(_, (A, b))] = session.exact_sums(query)
         expected = self.expected(A, b, penalty, 0.0)
         np.testing.assert_allclose(solve_exact(session, penalty), expected, rtol=1e-9, atol=1e-11)
@@ -293,9 +289,10 @@ class TestBlocks:
         self, epsilon: float, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def solve() -> Any:
-            session, query, release, penalty = self.parts(epsilon)
             if epsilon == math.inf:
+                session, _, penalty = self.loaded(epsilon)
                 return solve_exact(session, penalty)
+            session, query, release, penalty = self.parts(epsilon)
             return solve_released(session, query, release, penalty, 0.7)
 
         whole = solve()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from apportion.engine.solves import solve_filtered
-from apportion.privacy import pack, unpack
+from apportion.packing import pack, unpack
 from apportion.tasks import shrunk
 from apportion.tasks.shared import shrink
 from apportion.tasks.shrunk import Released, Shrinkage

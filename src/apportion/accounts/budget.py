@@ -33,6 +33,7 @@ from typing import Self
 
 from apportion.accounts.costs import ROUNDING, covers, kind, merged, whole_cost
 from apportion.accounts.database import Database
+from apportion.accounts.ledgers import record_to_dict
 from apportion.accounts.left import largest_epsilon
 from apportion.accounts.rows import (
     Training,
@@ -341,7 +342,7 @@ class Reservation:
                 )
             connection.executemany(
                 "INSERT INTO releases VALUES (?, ?, ?, ?)",
-                [(self.token, one.name, _now(), json.dumps(one.to_dict())) for one in new],
+                [(self.token, one.name, _now(), json.dumps(record_to_dict(one))) for one in new],
             )
 
     def settle(self) -> None:

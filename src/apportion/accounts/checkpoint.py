@@ -49,6 +49,7 @@ from apportion.accounts.durable import (
     write_all,
 )
 from apportion.accounts.fingerprint import fingerprint
+from apportion.accounts.ledgers import record_to_dict
 from apportion.accounts.state import FORMAT, SPENT, STATE, digest, read_state
 from apportion.errors import ApportionError, CheckpointError
 from apportion.privacy.ledger import Ledger, Record
@@ -289,7 +290,7 @@ class Checkpoint:
             "finished": self.finished,
             "done": self.done,
             "given": self._given,
-            "ledger": [record.to_dict() for record in self._records],
+            "ledger": [record_to_dict(record) for record in self._records],
             "values": hashlib.blake2b(self.values).hexdigest(),
         }
         header["mac"] = digest(header, b"" if self.finished else self._key)

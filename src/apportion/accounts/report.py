@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
+from apportion.accounts.ledgers import ledger_from_dict, ledger_to_dict
 from apportion.errors import BudgetExceededError, DataError, printable
-from apportion.privacy.json_text import parse_json
+from apportion.json_text import parse_json
 from apportion.privacy.ledger import ADD_OR_REMOVE, Ledger, Record
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class PrivacyReport:
             "secret_noise": self.secret_noise,
             "public_inputs": dict(self.public_inputs),
             "warnings": list(self.warnings),
-            "ledger": self.ledger.to_dict(),
+            "ledger": ledger_to_dict(self.ledger),
         }
         return json.dumps(values, indent=2, allow_nan=False, default=_plain)
 
@@ -100,7 +101,7 @@ class PrivacyReport:
             if values["format"] != FORMAT:
                 raise DataError(f"a privacy report of format {values['format']!r}, not {FORMAT}")
             return cls(
-                ledger=Ledger.from_dict(values["ledger"]),
+                ledger=ledger_from_dict(values["ledger"]),
                 secret_noise=values["secret_noise"] is True,
                 public_inputs=dict(values["public_inputs"]),
                 warnings=_texts(values["warnings"]),

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from apportion.accounts.ledgers import record_from_dict, record_to_dict
 from apportion.errors import BudgetExceededError, BudgetFileError
-from apportion.privacy.json_text import parse_json
+from apportion.json_text import parse_json
 from apportion.privacy.ledger import PrivacyTarget, Record, total_epsilon
 
 
@@ -96,12 +97,12 @@ def read_trainings(connection: sqlite3.Connection) -> list[Training]:
 
 def to_json(records: Iterable[Record]) -> str:
     """As costs are stored."""
-    return json.dumps([record.to_dict() for record in records])
+    return json.dumps([record_to_dict(record) for record in records])
 
 
 def _from_json(text: str) -> tuple[Record, ...]:
     with _damage_told():
-        return tuple(Record.from_dict(values) for values in parse_json(text))
+        return tuple(record_from_dict(values) for values in parse_json(text))
 
 
 @contextmanager

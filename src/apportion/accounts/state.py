@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from apportion.accounts.durable import read_own
+from apportion.accounts.ledgers import record_from_dict, record_to_dict
 from apportion.errors import ApportionError, CheckpointError
-from apportion.privacy.json_text import parse_json
+from apportion.json_text import parse_json
 from apportion.privacy.ledger import Record
 
 # Changes also whenever a key gives other noise: a training that went on would show its sums twice.
@@ -38,7 +39,7 @@ def read_state(folder: Path) -> tuple[dict[str, Any], bytes]:
     try:
         header = parse_json(line)
         _check_format(path, header)
-        header["ledger"] = tuple(Record.from_dict(record) for record in header["ledger"])
+        header["ledger"] = tuple(record_from_dict(record) for record in header["ledger"])
         _check(header, values)
     except CheckpointError:
         raise
@@ -93,4 +94,4 @@ def _is_texts(value: object) -> bool:
 
 
 def _plain(record: Record | dict[str, Any]) -> dict[str, Any]:
-    return record.to_dict() if isinstance(record, Record) else record
+    return record_to_dict(record) if isinstance(record, Record) else record

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from apportion.accounts.declared import Declared
 from apportion.checks import LEAST_SHARE, number, whole, word
 from apportion.engine import Session, queries
 from apportion.errors import ParameterError
-from apportion.privacy import ADD_OR_REMOVE, Curator, Declared, Part, UserBound
+from apportion.privacy import ADD_OR_REMOVE, Curator, Part, UserBound
 
 
 class Counts(ABC):

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from apportion.allocation.base import Allocation, Rule
+from apportion.allocation.scaling import normalized
 from apportion.checks import number
 from apportion.data import Graph
 from apportion.privacy import UserWeights
@@ -88,7 +89,7 @@ class OptimalWeights(Allocation):
     def weigh(self, graph: Graph, sizes: NDArray[np.float64], key: int) -> UserWeights:
         """Task weights, given as sizes here, scaled up to the whole budget of every user."""
         del key
-        return UserWeights.normalized(graph.user, graph.task, sizes[graph.task])
+        return normalized(graph.user, graph.task, sizes[graph.task])
 
     def rule(
         self,

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from apportion.allocation.base import Allocation
 from apportion.allocation.counts import Counts, PrivateCounts, check_counts
+from apportion.allocation.scaling import clipped
 from apportion.checks import whole
 from apportion.data import Graph
 from apportion.privacy import UserWeights
@@ -23,7 +24,7 @@ class _Sampling(Allocation):
         whole("k", self.k, at_least=1, at_most=2**50)
 
     def _equal_weights(self, graph: Graph, chosen: NDArray[np.bool_]) -> UserWeights:
-        return UserWeights.clipped(graph.user, graph.task, chosen / math.sqrt(self.k))
+        return clipped(graph.user, graph.task, chosen / math.sqrt(self.k))
 
     def typical_weights(
         self, sizes: NDArray[np.float64] | None, sums: NDArray[np.float64]

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from apportion.allocation.base import Allocation
 from apportion.allocation.counts import Counts, PrivateCounts, check_counts
+from apportion.allocation.scaling import clipped, normalized
 from apportion.allocation.theory import optimal_task_weights
 from apportion.checks import number, whole, word
 from apportion.data import Graph
@@ -23,7 +24,7 @@ class UniformWeights(Allocation):
     def weigh(self, graph: Graph, sizes: NDArray[np.float64], key: int) -> UserWeights:
         """Equal weights; sizes and key play no part."""
         del sizes, key
-        return UserWeights.normalized(graph.user, graph.task, np.ones(len(graph.task)))
+        return normalized(graph.user, graph.task, np.ones(len(graph.task)))
 
 
 @dataclass(frozen=True)
@@ -75,11 +76,11 @@ class AdaptiveWeights(Allocation):
         del key
         if self.mode == "normalize":
             task_weights = sizes**-self.exponent
-            return UserWeights.normalized(graph.user, graph.task, task_weights[graph.task])
+            return normalized(graph.user, graph.task, task_weights[graph.task])
         assert self.users is not None
         concentration = math.log(self.users) if self.concentration is None else self.concentration
         task_weights = optimal_task_weights(sizes, self.exponent, self.users, 1 / concentration)
-        return UserWeights.clipped(graph.user, graph.task, task_weights[graph.task])
+        return clipped(graph.user, graph.task, task_weights[graph.task])
 
     def typical_weights(
         self, sizes: NDArray[np.float64] | None, sums: NDArray[np.float64]

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.privacy import Record, listening
+from apportion.accounts.listening import listening
+from apportion.privacy import Record
 
 Array = NDArray[np.float64]
 

@@ -8,6 +8,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from apportion.accounts.ledgers import record_to_dict
 from apportion.cli.reading import Json
 from apportion.cli.terminal import Terminal, print_json
 from apportion.errors import printable
@@ -190,7 +191,7 @@ def _values(training: "Training", budget: "Budget") -> dict[str, Any]:
         "ended": training.ended,
         "state": str(budget.state(training)),
         "counted": training.epsilon,
-        "releases": [record.to_dict() for record in training.releases],
+        "releases": [record_to_dict(record) for record in training.releases],
     }
 
 

@@ -26,7 +26,7 @@ from apportion.privacy.bounds import (
     scale_down,
 )
 from apportion.privacy.noise import TILE, poisson_sample
-from apportion.privacy.packing import packed_width
+from apportion.privacy.parts import packed_width
 from apportion.privacy.rounding import LONGEST
 
 Integers = NDArray[np.integer[Any]]
@@ -113,9 +113,10 @@ class LocalSession(Session):
         """See ``Session.weigh``."""
         graph, pair_of_row = self._chosen.graph()
         weights = rule(graph)
-        if not isinstance(weights, UserWeights) or not weights.bounded:
+        if not isinstance(weights, UserWeights):
             raise ReleaseError("an allocation must give bounded weights")
-        if not weights.covers(graph.user, graph.task):
+        same = np.array_equal(weights.user, graph.user) and np.array_equal(weights.task, graph.task)
+        if not same:
             raise ReleaseError("an allocation must give weights of exactly the graph's pairs")
         self._of_weights = {}
         self._weights = weights

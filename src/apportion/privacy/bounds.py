@@ -1,26 +1,21 @@
 """What one user can change: the bounds on which every sensitivity rests, enforced and not assumed.
 
-A statistic is a sum over users. User j gives to task i the value w_ij * z_ij, where z_ij is made from
-the user's own features and labels and has norm at most Z, and the weights satisfy
-sum over i of w_ij^2 <= 1 (the user's whole budget). Stacked over all tasks,
+Sensitivity
+    A statistic is a sum over users. User j gives to task i the value w_ij * z_ij. z_ij is made from the
+    user's own features and labels and has norm at most Z; the weights satisfy sum over i of w_ij^2 <= 1.
+    Stacked over all tasks, |user j's part|^2 = sum_i w_ij^2 |z_ij|^2 <= Z^2. Nothing that scales one
+    user's part depends on another user, so adding or removing a user changes the stacked sums by exactly
+    that user's part: Z is the L2 sensitivity, for any graph.
 
-    |user j's part|^2 = sum_i w_ij^2 |z_ij|^2 <= Z^2.
-
-Adding or removing a user changes the stacked sums by exactly that user's part, because nothing that
-scales one user's part depends on another user. So Z is the L2 sensitivity, for any graph.
-
-This file makes the three premises true: ``clip_rows`` and ``clip_values`` bound z, ``UserWeights``
-bounds w. Instead, a user's whole part may be scaled down to Z (``scale_down``), z being what it is.
-Bounds are met with a relative margin of 1e-9, which is far above the rounding of 64-bit numbers.
-
-What a user adds is then brought to whole units of a grid (``UserBound.grid``), so that sums are exact: the
-rules are in ``rounding``.
+``clip_rows``, ``short_rows`` and ``clip_values`` bound z, ``UserWeights`` bounds w. Instead, a user's whole
+part may be scaled down to Z (``scale_down``). Bounds are met with a relative margin of 1e-9, far above the
+rounding of 64-bit numbers. Then ``rounding`` brings parts to whole units of a grid, so that sums are exact.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,19 +46,17 @@ class UserBound:
     because: str
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "norm", number("a per-user bound", self.norm, at_least=0))
+        object.__setattr__(self, "norm", check_bound("a per-user bound", self.norm))
 
     def grid(self, mu: float) -> float:
         """The grid for sums of such parts that are released at a cost of ``mu``: a power of two.
 
-        The bound is 2^25 to 2^26 units, so that sums over 2^27 users, all at their bound in one task, are
-        exact in 64 bits. Only where noise is beyond all measure (a mu below 10^-7) is it coarser.
+        The bound is 2^25 to 2^26 units: sums over 2^27 users, all at their bound in one task, are exact in
+        64 bits. Only where noise is beyond all measure (a mu below 10^-7) is the grid coarser.
 
         >>> UserBound(3.0, "for example").grid(mu=1.0) * 2**24
         1.0
         """
-        if math.isinf(mu):
-            return 0.0  # no noise, no grid
         _, bits = math.frexp(self.norm)  # norm < 2^bits
         _, noise_bits = math.frexp(self.norm / mu)
         return math.ldexp(1.0, max(bits - _UNITS_IN_BOUND, noise_bits - _UNITS_IN_NOISE))
@@ -79,14 +72,13 @@ def clip_rows(rows: Floats, bound: float) -> NDArray[np.float64]:
            [0.3, 0.4]])
     """
     limit = check_bound("bound", bound) * (1 - MARGIN)
-    given: NDArray[np.float64] = np.asarray(rows, dtype=np.float64)
-    clipped = given
-    for first in range(0, len(given), _BLOCK):  # so that no temporary is as large as rows
-        block = given[first : first + _BLOCK]
-        shorter = _clipped(block, limit)
-        if shorter is not block:
-            clipped = given.copy() if clipped is given else clipped
-            clipped[first : first + _BLOCK] = shorter
+    clipped: NDArray[np.float64] = np.asarray(rows, dtype=np.float64)
+    long = np.flatnonzero(row_norms(clipped) > limit)
+    if len(long):
+        clipped = clipped.copy()
+    for first in range(0, len(long), _BLOCK):  # so that no temporary is as large as rows
+        some = long[first : first + _BLOCK]
+        clipped[some] = _within(clipped[some], limit)
     return clipped
 
 
@@ -95,9 +87,9 @@ def short_rows(
 ) -> tuple[NDArray[np.int16], float]:
     """Rows [rows, d] as 16-bit whole numbers, and their unit, with an L2 norm of at most ``bound``.
 
-    The unit is bound / (2^15 - 1). Rounding to whole numbers moves a row by at most sqrt(d) / 2 units, so
-    rows are clipped (or stretched) to that much less than the bound before. A row that is not finite gives
-    zeros. What a row gives follows from the row alone, to the bit.
+    The unit is bound / (2^15 - 1). Rounding moves a row by at most sqrt(d) / 2 units, so rows are clipped
+    (or stretched) to that much less than the bound. A row that is not finite gives zeros. What a row gives
+    follows from the row alone, to the bit.
 
     >>> short, unit = short_rows(np.array([[3.0, 4.0], [0.3, 0.4]]), bound=1.0)
     >>> (short * unit).round(3)
@@ -114,36 +106,13 @@ def short_rows(
     return short, unit
 
 
-def _within(rows: NDArray[np.float64], limit: float, stretch: bool) -> NDArray[np.float64]:
+def _within(rows: NDArray[np.float64], limit: float, stretch: bool = False) -> NDArray[np.float64]:
     """Rows no longer than the limit, or as long."""
-    count, d = rows.shape
-    largest = np.abs(rows).max(axis=1, initial=0.0)
-    safe = np.where(largest > 0.0, largest, 1.0)[:, None]
-    # Squares are added as eight lanes do it, and the lanes by halves: every engine does it so.
-    lanes = np.zeros((count, -(-d // 8) * 8))
-    lanes[:, :d] = rows / safe
-    squares = np.zeros((count, 8))
-    for first in range(0, lanes.shape[1], 8):
-        squares += lanes[:, first : first + 8] * lanes[:, first : first + 8]
-    while squares.shape[1] > 1:
-        squares = squares[:, : squares.shape[1] // 2] + squares[:, squares.shape[1] // 2 :]
-    norm = np.sqrt(squares[:, 0])
+    unit, norm, largest = _norms(rows)
     with np.errstate(over="ignore", divide="ignore"):
-        change = (norm > limit / safe[:, 0]) | np.full(count, stretch)
+        change = (norm > limit / largest) | np.full(len(rows), stretch)
         factor = limit / np.where(norm > 0.0, norm, 1.0)
-    return np.where(change[:, None], lanes[:, :d] * factor[:, None], rows)
-
-
-def _clipped(rows: NDArray[np.float64], limit: float) -> NDArray[np.float64]:
-    """Rows no longer than the limit: the same object if none is."""
-    unit, unit_norm, largest = _scaled(rows)
-    with np.errstate(over="ignore", divide="ignore"):
-        too_long = unit_norm > limit / largest
-    if not too_long.any():
-        return rows
-    clipped = rows.copy()
-    clipped[too_long] = unit[too_long] * (limit / unit_norm[too_long])[:, None]
-    return clipped
+    return np.where(change[:, None], unit * factor[:, None], rows)
 
 
 def scale_down(norms: Floats, bound: float) -> NDArray[np.float64]:
@@ -155,8 +124,7 @@ def scale_down(norms: Floats, bound: float) -> NDArray[np.float64]:
     limit = check_bound("bound", bound) * (1 - MARGIN)
     norms = np.asarray(norms, dtype=np.float64)  # a shorter limit would be another one
     factors = np.ones(len(norms))
-    # No number is lost where a norm is beyond all bounds; where it is undefined (none times infinity) the
-    # part itself is zero.
+    # Where a norm is undefined (none times infinity) the part itself is zero.
     np.divide(limit, norms, out=factors, where=norms > limit)
     # So small a factor has few digits, and may be rounded up by more than the margin.
     factors[factors < np.finfo(np.float64).tiny] = 0.0
@@ -168,33 +136,36 @@ def row_norms(rows: Floats) -> NDArray[np.float64]:
     norms = np.empty(len(rows))
     for first in range(0, len(rows), _BLOCK):
         block = np.asarray(rows[first : first + _BLOCK], dtype=np.float64)
-        _, unit_norm, largest = _scaled(block)
-        norms[first : first + _BLOCK] = unit_norm * largest
+        _, norm, largest = _norms(block)
+        with np.errstate(over="ignore"):
+            norms[first : first + _BLOCK] = norm * largest
     return norms
 
 
-def _scaled(
-    rows: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+def _norms(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
     """Rows over their largest entry, the norms of those, and that entry: no square overflows."""
     largest = np.abs(rows).max(axis=1, initial=0.0)
-    unit = np.divide(rows, largest[:, None], out=np.zeros_like(rows), where=largest[:, None] > 0)
+    largest = np.where(largest > 0.0, largest, 1.0)
+    with np.errstate(invalid="ignore"):  # infinite ones have no direction
+        unit = rows / largest[:, None]
     return unit, np.sqrt(row_sums(unit * unit)), largest
 
 
 def row_sums(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The sum of every row, one column after the other, [rows].
+    """The sum of every row, [rows]: column k in lane k mod 8, then the lanes by halves.
 
-    So a row rounds alike whatever the other rows, their number and the processor. Libraries' sums and
-    products may choose their order by the shape.
+    So a row rounds alike whatever the other rows and the processor; libraries choose their order by shape.
 
     >>> row_sums(np.array([[1.0, 2.0, 3.0], [0.0, 0.5, 0.25]]))
     array([6.  , 0.75])
     """
-    sums = np.zeros(len(rows))
-    for column in rows.T:
-        sums += column
-    return sums
+    lanes = np.zeros((len(rows), 8))
+    for first in range(0, rows.shape[1], 8):
+        some = rows[:, first : first + 8]
+        lanes[:, : some.shape[1]] += some
+    for half in (4, 2, 1):
+        lanes = lanes[:, :half] + lanes[:, half:]
+    return np.ascontiguousarray(lanes[:, 0])
 
 
 def clip_values(values: Floats, bound: float) -> NDArray[np.float64]:
@@ -213,65 +184,28 @@ def clip_values(values: Floats, bound: float) -> NDArray[np.float64]:
 class UserWeights:
     """Task weights w_ij of every (user, task) pair, with sum over i of w_ij^2 <= 1 for every user.
 
-    Pairs are sorted by user, then task, and no pair occurs twice: a repeated pair would break the
-    bound. Both are checked whenever such weights are made, in whatever way, on copies of what was given.
-
-    Attributes
-        user, task, values: one entry per pair, [pairs]; our own, read-only.
-        bounded: False for the not-private baseline, whose weights no budget limits.
+    Pairs are sorted by user, then task, and none occurs twice. All this is checked whenever such weights
+    are made, in whatever way, on copies of what was given; these are read-only, [pairs].
     """
 
     user: Integers
     task: Integers
     values: NDArray[np.float64]
-    bounded: bool = True
 
     def __post_init__(self) -> None:
         for name in ("user", "task"):
             object.__setattr__(self, name, whole_array(name, getattr(self, name)))
         object.__setattr__(self, "values", float_array("weights", self.values))
-        _check_pairs(self.user, self.task, self.values)
-        if self.bounded:
-            for own in _blocks_of_users(self.user):
-                squares = self.values[own] ** 2
-                if not (np.bincount(_numbered(self.user[own]), squares) <= 1).all():
-                    raise ReleaseError(
-                        "the weights of a user pass its budget; use normalized or clipped"
-                    )
+        check_pairs(self.user, self.task, self.values)
+        for pairs, own in blocks_of_users(self.user):
+            if not (np.bincount(own, self.values[pairs] ** 2) <= 1).all():
+                raise ReleaseError(
+                    "the weights of a user pass its budget; use scaling.normalized or clipped"
+                )
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Copies are checked, too, and as little to be written to.
-        return type(self), (self.user, self.task, self.values, self.bounded)
-
-    @classmethod
-    def normalized(cls, user: Integers, task: Integers, raw: Floats) -> Self:
-        """Scale each user's raw weights to its whole budget: sum of squares exactly one."""
-
-        def scaled(unit: Any, norm: Any, largest: Any, own: Any) -> Any:
-            scale = np.divide(1.0, norm, out=np.zeros_like(norm), where=largest > 0)
-            return unit * scale[own] * (1 - MARGIN)
-
-        return cls(user, task, _weigh_users(user, task, raw, scaled))
-
-    @classmethod
-    def clipped(cls, user: Integers, task: Integers, raw: Floats) -> Self:
-        """Scale down the raw weights of those users whose sum of squares is above one."""
-        limit = 1 - MARGIN
-
-        def scaled(unit: Any, norm: Any, largest: Any, own: Any) -> Any:
-            most = np.divide(limit, norm, where=norm > 0, out=norm * 0)
-            return unit * np.where(norm * largest > limit, most, largest)[own]
-
-        return cls(user, task, _weigh_users(user, task, raw, scaled))
-
-    @classmethod
-    def unbounded(cls, user: Integers, task: Integers) -> Self:
-        """Weight one for every pair: the not-private baseline, where no budget is to be kept."""
-        return cls(user, task, np.ones(len(user)), bounded=False)
-
-    def covers(self, user: Integers, task: Integers) -> bool:
-        """Whether these are the weights of exactly these pairs."""
-        return np.array_equal(self.user, user) and np.array_equal(self.task, task)
+        return type(self), (self.user, self.task, self.values)
 
     def per_row(self, pair_of_row: Integers) -> NDArray[np.float64]:
         """The weight of each data row, given the pair that it belongs to, [rows].
@@ -291,50 +225,23 @@ class UserWeights:
             squares = (self.values * np.asarray(values, dtype=np.float64)) ** 2
         return np.sqrt(np.bincount(self.user, weights=squares, minlength=users))
 
-    def bound(self, per_task: float, because: str) -> UserBound:
-        """The bound on a user's part in a sum whose terms are w_ij z_ij with |z_ij| <= per_task."""
-        if not self.bounded:
-            return UserBound(math.inf, "not bounded: no privacy asked for")
-        return UserBound(per_task, f"{because}; a user's squared weights sum to <= 1")
 
+def blocks_of_users(user: Integers) -> Iterator[tuple[slice, NDArray[np.int64]]]:
+    """Slices of pairs, sorted by user, that keep each user's together, with users numbered from 0 on.
 
-def _weigh_users(
-    user: Integers, task: Integers, raw: Floats, scaled: Callable[..., Any]
-) -> NDArray[np.float64]:
-    """Weights of all pairs, from raw ones over their user's largest, the norm of those, and that largest.
-
-    Some users at a time, so that little memory is needed besides.
+    So little memory is needed besides.
     """
-    user, task = whole_array("user", user), whole_array("task", task)
-    raw = float_array("weights", raw)
-    _check_pairs(user, task, raw)
-    weights = np.empty(len(raw))
-    for pairs in _blocks_of_users(user):
-        own, part = _numbered(user[pairs]), raw[pairs]
-        largest = np.zeros(int(own[-1]) + 1)
-        np.maximum.at(largest, own, part)
-        unit = np.divide(part, largest[own], out=np.zeros_like(part), where=part > 0)
-        norm = np.sqrt(np.bincount(own, weights=unit * unit))
-        weights[pairs] = scaled(unit, norm, largest, own)
-    return weights
-
-
-def _numbered(user: Integers) -> NDArray[np.int64]:
-    """Sorted users, numbered from the first one on. The difference of two short integers may wrap."""
-    return np.asarray(user, dtype=np.int64) - int(user[0])
-
-
-def _blocks_of_users(user: Integers) -> Iterator[slice]:
-    """Slices of pairs, sorted by user, that keep each user's together."""
     first = 0
     while first < len(user):
         last = user[min(first + _PAIRS, len(user)) - 1]
         stop = int(np.searchsorted(user, last, side="right"))
-        yield slice(first, stop)
+        own = np.asarray(user[first:stop], dtype=np.int64)  # short integers may wrap
+        yield slice(first, stop), own - own[0]
         first = stop
 
 
-def _check_pairs(user: Integers, task: Integers, weights: NDArray[np.float64]) -> None:
+def check_pairs(user: Integers, task: Integers, weights: NDArray[np.float64]) -> None:
+    """Refuse weights that are not one for each of sorted, distinct pairs."""
     if not user.shape == task.shape == weights.shape:
         raise ReleaseError("user, task and weights must have one entry per pair")
     if not np.isfinite(weights).all() or (weights < 0).any():

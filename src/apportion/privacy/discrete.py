@@ -2,45 +2,23 @@
 
 Guarantee
     ``draw`` gives independent whole numbers i with probability proportional to exp(-i^2 / (2 v)), for any
-    v >= 1, if the words are independent and uniform. Nothing is rounded: where an answer hangs on digits
-    that floating-point numbers do not have (about once in 2 * 10^9 draws), more digits are computed.
-    Only numbers beyond 32 standard deviations, whose probability is below 2^-730, may be missing.
-
-What the missing numbers cost
-    Let M be a training with such noise, and M~ the same with the numbers beyond 32 standard deviations
-    missing. D' has one user more, or less, than D. Let B be those outcomes in which some released number
-    is beyond 32 standard deviations of D's sum; b is the probability that M(D') is in B, and t that any
-    number of M's noise is beyond 32, t < n 2^-730 for n numbers. Then M~ is M given that none is, so
-
-        P[M~(D') in S] (1 - t) <= P[M(D') in S without B] + b
-                               <= e^epsilon P[M(D) in S without B] + delta + b
-                               <= e^epsilon P[M~(D) in S] + delta + b.
-
-    A user moves number i by s_i standard deviations. Over all releases to all users, the squares of these
-    add up to mu^2 at most, and mu <= 8 (``LARGEST_MU``; targets and the ledger enforce it). P[|z + s_i| > 32]
-    is below 2^-690 where s_i <= 1; at most 64 are larger, and for these it is at most 2^-420, since
-    Phi(-24) = 1.4e-127. A step with sampled users moves its sums by at most 1 / 0.3 in all (the ledger
-    enforces that too): 12 numbers by more than 1, each beyond with a probability below 2^-598. So for k
-    steps b < n 2^-690 + 2^-414 + k 2^-594, and for whatever a computer can draw (n, k < 2^64) b and t are
-    below 2^-413. Epsilon is rounded up by 10^-12 of itself, which for epsilon >= 1e-6 and mu <= 8 is worth
-    more than 2^-67 of delta, and delta >= 1e-100 > 2^-333: what is missing is paid for.
+    v >= 1, if the words are independent and uniform. Nothing is rounded. Only numbers beyond 32 standard
+    deviations, whose probability is below 2^-730, may be missing: docs/proofs.md ("What the missing numbers
+    cost") proves that over a training this is less than rounding epsilon up is worth, for mu <= 8 and
+    steps with sampled users that move their sums by at most 1 / 0.3. The ledger enforces both.
 
 How
-    Rejection. The half-line is cut into 1024 blocks of w whole numbers, w being a 32nd of a
-    standard deviation, rounded up. A block k is chosen with probability n_k / 2^40, the n_k being whole
-    numbers in a table (Walker's alias method, in whole numbers), and a number i in it, uniformly. It is
-    kept with probability exp(lambda_k - i^2 / (2 v)), lambda_k = log(C 2^40 / n_k): all i then have
-    C exp(-i^2 / 2v) / w, up to the common factor. C is such that no such probability passes one: n_k is
-    at least C 2^40 exp(-(k / 32)^2 / 2), and i >= k w >= k sqrt(v) / 32. A sign is drawn too; zero with a
-    minus is drawn again, since zero would count twice. About 98 of 100 numbers are kept.
+    Rejection. The half-line is cut into 1024 blocks of w whole numbers, w being a 32nd of a standard
+    deviation, rounded up. A block k is chosen with probability n_k / 2^40, the n_k being whole numbers in a
+    table (Walker's alias method), and a number i in it, uniformly. It is kept with probability
+    exp(lambda_k - i^2 / (2 v)), lambda_k = log(C 2^40 / n_k). So all i have C exp(-i^2 / 2v) / w, up to the
+    common factor. C is such that no such probability passes one: n_k is at least
+    C 2^40 exp(-(k / 32)^2 / 2), and i >= k w >= k sqrt(v) / 32. A sign is drawn too; zero with a minus is
+    drawn again, since zero would count twice. About 98 of 100 numbers are kept.
 
-    A number is kept if a uniform u in [0, 1) is below that probability. The first 31 digits of u decide
-    at once unless they are too near to the probability for its floating-point value to be trusted;
-    then ``_settle`` takes more digits of u, and of the probability, until they differ.
-
-    Two words make a number: of the first, 10 bits are the column of the table, 30 choose between its two
-    blocks, and 24 are (as many as needed) the last bits of a place in wide blocks; of the second, 32 are the
-    first bits of the place, one is the sign, 31 are digits of u.
+    A number is kept if a uniform u in [0, 1) is below that probability. The first 31 digits of u decide,
+    unless they are too near to the probability for its floating-point value to be trusted (about once in
+    2 * 10^9 draws). Then ``_settle`` takes more digits of u, and of the probability, until they differ.
 """
 
 import math
@@ -254,7 +232,12 @@ def fill_noise(
 def _candidates(
     first: Words, second: Words, block: int, shift: int, cut: Words, other: NDArray[np.uint16]
 ) -> tuple[Any, ...]:
-    """What two words say: a size, its block, whether it has a minus, digits of u, and whether it is fair."""
+    """What two words say: a size, its block, whether it has a minus, digits of u, and whether it is fair.
+
+    Of the first word, 10 bits are the column of the table, 30 choose between its two blocks, and 24 are (as
+    many as needed) the last bits of a place in wide blocks. Of the second, 32 are the first bits of the
+    place, one is the sign, 31 are digits of u.
+    """
     column = first & np.uint64(_BLOCKS - 1)
     beyond = (first >> np.uint64(10)) & np.uint64(_COLUMN - 1) >= cut[column]
     k = np.where(beyond, other[column], column).astype(np.int64)

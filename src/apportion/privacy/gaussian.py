@@ -1,9 +1,8 @@
 """Exact (epsilon, delta) guarantees of Gaussian mechanisms.
 
-Every release in this package is a sum plus Gaussian noise. A Gaussian mechanism of sensitivity S and
-standard deviation sigma is mu-GDP with mu = S / sigma, several of them (each may depend on the
-results of those before) are together mu-GDP with mu^2 = sum of their mu_k^2, and mu-GDP is equivalent
-to the whole curve
+A Gaussian mechanism of sensitivity S and standard deviation sigma is mu-GDP with mu = S / sigma. Several of
+them (each may depend on the results of those before) are together mu-GDP with mu^2 = sum of their mu_k^2.
+mu-GDP is equivalent to the whole curve
 
     delta(epsilon) = Phi(-epsilon/mu + mu/2) - exp(epsilon) Phi(-epsilon/mu - mu/2)
 

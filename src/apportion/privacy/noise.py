@@ -1,21 +1,18 @@
 """Noise under a secret key: a function of (key, stream, step, task), and of nothing else.
 
 Guarantee
-    The noise of a task depends on the 256-bit key, on the name of the stream (one per part of a
-    release), on the step of that release and on the task's number: not on how tasks are cut into
-    blocks, in which order these come, or on which machine. Computing a release again gives the same
-    bytes, so a retried job never shows a second noisy view; two streams, two steps or two tasks never
-    share a random number.
+    The noise of a task depends on the 256-bit key, the name of the stream (one per part of a release), the
+    step of that release and the task's number: not on blocks, their order or the machine. Computing a
+    release again gives the same bytes, so a retried job never shows a second noisy view. Two streams, two
+    steps or two tasks never share a random number.
 
 How
     BLAKE2b, keyed, maps (stream, step, tile of tasks) to an AES-128 key and a starting counter; AES in
-    counter mode yields words, ``discrete`` makes whole numbers of these. Both primitives are
-    cryptographic: without the key the noise cannot be predicted. So the words are not independent and
-    uniform as such, but nobody can tell who cannot break AES-128, as a pseudo-random function: the guarantee
-    is a computational one.
+    counter mode yields words, ``discrete`` makes whole numbers of these.
 
 Assumes
-    The operating system's generator is sound, and AES-128 is a pseudo-random function.
+    The operating system's generator is sound, and AES-128 and keyed BLAKE2b are pseudo-random functions:
+    the words are not independent and uniform as such, but who tells them apart breaks one of the two.
 """
 
 import hashlib
@@ -89,13 +86,11 @@ class NoiseSource:
             start = tile * TILE
             low, high = max(start, first_task), min(start + TILE, stop)
             sources = [self._source(use, stream, step, tile) for use in (b"noise", b"doubt")]
-            # Those of tasks before this block come first in the stream.
-            drawn = noise[low - first_task : high - first_task]
-            if low > start:
-                drawn = np.empty((high - start, width), dtype=np.int64)
+            drawn = np.empty(
+                (high - start, width), dtype=np.int64
+            )  # also of tasks before this block
             draw(drawn, scales, *sources)
-            if low > start:
-                noise[low - first_task : high - first_task] = drawn[low - start :]
+            noise[low - first_task : high - first_task] = drawn[low - start :]
         return noise
 
     def sampling_key(self, name: str) -> int:

@@ -1,4 +1,4 @@
-"""Whom the kernel talks to without knowing them: who pays for releases, and who remembers sums."""
+"""Whom the kernel talks to without knowing them: who pays, who remembers sums, who listens."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -22,12 +22,27 @@ class Payer(Protocol):
     def commit(self, records: Sequence[Record]) -> None:
         """Pay for a release, durably, before any of its values are returned; or refuse by an error."""
 
-    def settle(self) -> None:
-        """The training ends: it can release nothing more, and what it did not use is given back."""
-
 
 class Witness(Protocol):
     """Who remembers the sums to which noise is added (``accounts.checkpoint.Checkpoint``)."""
 
     def __call__(self, record: Record, step: int, first_task: int, *sums: Any) -> None:
         """Told before noise is drawn for these sums; refuses by an error what was another sum before."""
+
+
+class Listener(Protocol):
+    """Who listens to releases, as an audit does: told released values, never sums, keys or noise.
+
+    ``replaces`` says whether it may answer with other values than it was told: the training then goes on
+    with those, and its report says NOT PRIVATE.
+    """
+
+    replaces: bool
+
+    def released(
+        self, records: Sequence[Record], parts: Sequence[Any], values: tuple[Any, ...]
+    ) -> tuple[Any, ...]:
+        """Told the noisy values of a block of tasks; returns those that the training shall see."""
+
+    def selected(self, name: str, ids: Any, counts: Any) -> tuple[Any, Any]:
+        """Told a selection; returns the one that the training shall see."""

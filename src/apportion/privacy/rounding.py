@@ -1,11 +1,9 @@
 """How a user's part becomes whole numbers of grid units, without its norm growing past its bound.
 
 Every engine reproduces these rules, to the bit; ``tests/engine/contract`` holds them to it. A row's numbers
-depend on that row alone, so sums of them depend neither on order nor on who else is there.
-
-Feature vectors are rows x of 16-bit whole numbers: norm at most ``LONGEST`` units of feature_bound / LONGEST.
-Products of 32-bit numbers are rounded once, by a factor within 1 +- 2^-24; that, and the rounding of 64-bit
-numbers before, is what ``bounds.ROUNDING`` = 2^-20 covers.
+depend on that row alone. Feature vectors are rows x of 16-bit whole numbers, of norm at most ``LONGEST``, in
+units of G / LONGEST, G being the feature bound. Products of 32-bit numbers are rounded once, by a factor
+within 1 +- 2^-24; that, and the rounding of 64-bit numbers before, is what ``bounds.ROUNDING`` covers.
 
 Guarantee
     For parts of one user with sum_i w_ij^2 <= 1, weights w_ij and features bounded as above:

@@ -6,33 +6,12 @@ Guarantee
     the smaller of two upper bounds by dp-accounting:
 
     1. *Privacy loss distributions*, composed by a fast Fourier transform. They are discretized to the safe
-       side, but the numbers themselves are rounded, and each is wrong by about 2^-53 however small it
-       is. So epsilon is asked for at delta - E, with E above all that rounding may do:
-
-       - One step's curve delta(epsilon) is known at the points of a grid of width g = 10^-4, each value
-         within 2^-46. The distribution that connects these points has just that curve. Replacing one
-         step's by it moves the curve of the composition by no more, because that is an average of the
-         step's curve at shifted epsilons: 2^-46 for each step.
-       - A step's probabilities are differences of differences of these values, over e^g - 1. The differences
-         add up to one at most, and each is rounded three times: less than 2^-51 / g for each step.
-       - A Fourier transform of length F of probabilities is wrong by at most h = 2^-50 log2 F in every entry,
-         each being a sum, in some log2 F roundings, of terms that add up to one. The power T makes that
-         T h at most, no entry being larger than one, and adds less than T h of its own. delta is the scalar
-         product of the transform back with weights w that rise from 0 to at most 1 (1 - e^(epsilon - loss)),
-         so that entry k of w's transform is at most F / 2k: the sum over all k, over F, is at most
-         2 + ln F. Together 2 T h (2 + ln F); a convolution with another distribution is one more step. The
-         transform back is wrong by h at most in the L2 norm, which w makes h sqrt(F) at most.
-       - Probabilities beyond epsilon are added up one by one. Each partial sum is rounded by 2^-53 of itself,
-         and the partial sums add up to the mean excess of the loss over epsilon, in units of g. If all users
-         took part, losses would be normal, of mean M^2 / 2 and variance M^2 for the cost M of everything.
-         Sampling brings every loss nearer to zero, so that E |loss| <= M^2 + M: 2^-51 (M^2 + M) / g.
-
-       A step's losses lie within 10.5 / r + 1.5 / r^2 of zero, since tails of e^-50 are cut off (to the safe
-       side). So F is at most twice their range over g, summed over all steps.
-
-    2. *Renyi differential privacy* of whole orders. These are sums of positive terms, added in logarithms:
-       relative errors are below 10^-9 and absolute ones below 10^-12 a step, which are added. No delta is
-       too small for it, but its epsilon is some percent larger where both can be had.
+       side, but each number is rounded, by about 2^-53 however small it is. So epsilon is asked for at
+       delta - E. E is above all that rounding may do: ``rounding`` computes it, docs/proofs.md ("Rounding
+       of composed distributions") derives it.
+    2. *Renyi differential privacy* of whole orders: sums of positive terms, added in logarithms. Relative
+       errors are below 10^-9 and absolute ones below 10^-12 a step, which are added. No delta is too small
+       for it, but its epsilon is some percent larger where both can be had.
 
     The ledger takes the smaller of this and the cost as if all users took part, which is exact.
 
@@ -42,8 +21,7 @@ Assumes
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from apportion.errors import ParameterError
 
@@ -54,8 +32,7 @@ _NEGLIGIBLE = 1e-3
 _ORDERS = (*range(2, 64), *(2**power for power in range(6, 13)))
 
 
-@dataclass(frozen=True)
-class SampledSteps:
+class SampledSteps(NamedTuple):
     """Steps with noise of ``noise`` times the sensitivity, each on a sample at ``rate``."""
 
     noise: float

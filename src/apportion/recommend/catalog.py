@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.accounts.declared import Declared
 from apportion.allocation.counts import Counts, PrivateCounts, check_counts
 from apportion.checks import LEAST_SHARE, number, whole
 from apportion.data import Interactions
 from apportion.engine import Session, queries
 from apportion.errors import DataError, ParameterError
-from apportion.privacy import Curator, Declared, Part, UserBound
+from apportion.privacy import Curator, Part, UserBound
 
 Array = NDArray[np.float64]
 

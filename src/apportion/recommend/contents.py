@@ -25,7 +25,7 @@ from apportion.checks import number
 from apportion.data.files import check_columns
 from apportion.data.ids import match_ids, read_ids
 from apportion.errors import DataError, ParameterError
-from apportion.privacy.json_text import parse_json
+from apportion.json_text import parse_json
 from apportion.recommend.fold_in import FoldIn
 from apportion.recommend.recommender import MOST_FACTORS, Ids, ItemModel
 from apportion.version import __version__

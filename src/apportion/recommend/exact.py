@@ -5,7 +5,8 @@ import numpy as np
 from apportion.data import Interactions
 from apportion.engine import Session, queries
 from apportion.engine.feed import exact
-from apportion.privacy import Curator, unpack
+from apportion.packing import unpack
+from apportion.privacy import Curator
 from apportion.recommend.intercepts import estimate
 from apportion.recommend.preparation import Preparation
 from apportion.recommend.settings import Choice, GradientDescent, Settings

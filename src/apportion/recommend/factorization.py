@@ -299,7 +299,9 @@ class MatrixFactorization(Estimator, Recommender):
         ) as curator:
             session = find_engine(self.engine).load(_rows(settings, data))
             prepared = prepare(settings, data, session, curator, self._check_size)
-        return replace(prepared, paid=curator.token)
+        return replace(
+            prepared, paid=None if curator.reservation is None else curator.reservation.token
+        )
 
     def forecasts(self, preparation: Preparation) -> list[Forecast]:
         """The error to expect with every setting that ``"auto"`` leaves open, the best first.

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from apportion.accounts.declared import Declared
 from apportion.errors import ParameterError
-from apportion.privacy import Declared, PrivacyTarget
+from apportion.privacy import PrivacyTarget
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

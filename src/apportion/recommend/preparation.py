@@ -10,13 +10,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.accounts.ledgers import ledger_from_dict, ledger_to_dict
 from apportion.checks import number
 from apportion.data import Interactions
 from apportion.data.ids import match_ids, read_ids
 from apportion.data.memory import check_memory
 from apportion.errors import BudgetExceededError, DataError, ParameterError
+from apportion.json_text import parse_json
 from apportion.privacy import Ledger
-from apportion.privacy.json_text import parse_json
 
 Array = NDArray[np.float64]
 
@@ -94,7 +95,7 @@ class Preparation:
             "secret_noise": self.secret_noise,
             "paid": self.paid,
             "warnings": list(self.warnings),
-            "ledger": self.ledger.to_dict(),
+            "ledger": ledger_to_dict(self.ledger),
             "item_ids": [
                 {"bytes": item.hex()} if isinstance(item, bytes) else item
                 for item in self.item_ids.tolist()
@@ -143,7 +144,7 @@ class Preparation:
                 sums=_numbers("sums", values["sums"], len(ids)),
                 users=number("users", values["users"], at_least=1, at_most=1e15),
                 mean=number("mean", values["mean"], at_least=-1e300, at_most=1e300),
-                ledger=Ledger.from_dict(values["ledger"]),
+                ledger=ledger_from_dict(values["ledger"]),
                 secret_noise=values["secret_noise"] is True,
                 training={str(name): str(value) for name, value in values["training"].items()},
                 warnings=tuple(str(warning) for warning in warnings),

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from apportion.data import Interactions
 from apportion.engine import Session, queries
 from apportion.engine.feed import released
-from apportion.privacy import Curator, OpenRelease, unpack
+from apportion.packing import unpack
+from apportion.privacy import Curator, OpenRelease
 from apportion.recommend import releases
 from apportion.recommend.intercepts import estimate
 from apportion.recommend.plan import Plan

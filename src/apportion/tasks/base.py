@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from apportion.accounts import Budget, PrivacyReport
 from apportion.accounts.budget import Reservation
 from apportion.accounts.checkpoint import Checkpoint
+from apportion.accounts.listening import current_listener
 from apportion.allocation import Allocation
 from apportion.allocation.counts import Counts
 from apportion.data import TaskData
@@ -148,25 +149,26 @@ def open_curator(
     back what was not used; unless the training may still be resumed. ``paid`` is what it has paid for
     already, as part of another training. An error is told what was spent.
     """
-    reservation = None
+    reservation, listener = None, current_listener()
     if budget is not None:
         reservation = _reserve(budget, target, noise_seed, checkpoint, what, cost, paid)
     try:
         if checkpoint is not None and not checkpoint.finished:
-            curator = Curator(target, checkpoint.noise(), reservation, checkpoint.witness)
+            curator = Curator(target, checkpoint.noise(), reservation, checkpoint.witness, listener)
         else:
             noise = None if noise_seed is None else NoiseSource.from_seed(noise_seed)
-            curator = Curator(target, noise, reservation)
+            curator = Curator(target, noise, reservation, listener=listener)
     except BaseException:
         if reservation is not None:
             reservation.leave()  # nothing was released: it may be closed, or resumed
         raise
     try:
         yield curator
-        curator.settle()
+        if reservation is not None:
+            reservation.settle()  # what it did not use is given back
     except BaseException as error:
-        if checkpoint is None:
-            curator.settle()
+        if reservation is not None and checkpoint is None:
+            reservation.settle()
         elif reservation is not None:
             reservation.leave()
         if curator.noise.secret and math.isfinite(target.epsilon):

@@ -8,7 +8,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.accounts.affordable import sampled_mu, sampled_mu_of
 from apportion.accounts.costs import gaussian_cost, sampled_cost
+from apportion.accounts.declared import Declared
 from apportion.allocation import AdaptiveWeights, Allocation
 from apportion.checks import number
 from apportion.data import TaskData
@@ -17,7 +19,6 @@ from apportion.engine.feed import exact, released
 from apportion.errors import ParameterError
 from apportion.privacy import (
     Curator,
-    Declared,
     Ledger,
     OpenRelease,
     Part,
@@ -120,7 +121,7 @@ class MultiTaskDescent(MultiTaskLinear):
         declared = declare_gradients(
             settings.clip, self._gradient_bound, data.dimension, steps, rate
         )
-        mu = curator.affordable_mu(steps, rate)
+        mu = sampled_mu_of(curator, steps, rate)
         release = declared.open(curator, data.tasks, mu)
         query = queries.Gradients(
             np.zeros(shape), find_loss(self.loss), self._gradient_bound, float(self.label_bound),
@@ -168,7 +169,7 @@ class MultiTaskDescent(MultiTaskLinear):
         counts = [gaussian_cost(target.mu * math.sqrt(share))] if share > 0 else []
         ledger = Ledger(target)
         ledger.append(*counts)
-        mu = ledger.affordable_mu(steps.fixed, rate)
+        mu = sampled_mu(ledger, steps.fixed, rate)
         return [*counts, sampled_cost(mu, steps.fixed, rate)]
 
     def _steps(

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.engine import Session, queries
-from apportion.privacy import unpack
+from apportion.packing import unpack
 from apportion.tasks.schedules import Adaptive
 
 Array = NDArray[np.float64]

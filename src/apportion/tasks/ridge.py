@@ -6,12 +6,14 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.accounts.declared import Declared
 from apportion.allocation import AdaptiveWeights, Allocation
 from apportion.checks import LEAST_SHARE, number, word
 from apportion.data import TaskData
 from apportion.engine import Engine, Session, queries
 from apportion.engine.feed import released
-from apportion.privacy import Curator, Declared, Part, UserBound, unpack
+from apportion.packing import unpack
+from apportion.privacy import Curator, Part, UserBound
 from apportion.privacy.bounds import check_bound
 from apportion.tasks.base import MultiTaskLinear, release_weights
 from apportion.tasks.penalty import Penalty

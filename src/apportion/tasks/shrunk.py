@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from apportion.privacy import unpack
+from apportion.packing import unpack
 from apportion.threads import in_threads
 
 Array = NDArray[np.float64]

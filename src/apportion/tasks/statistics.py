@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from apportion.engine import Session, queries
 from apportion.engine.feed import released_blocks
 from apportion.engine.solves import solve_filtered, solve_positive
-from apportion.privacy import OpenRelease, pack
+from apportion.packing import pack
+from apportion.privacy import OpenRelease
 from apportion.tasks.penalty import Penalty
 
 Array = NDArray[np.float64]

@@ -8,11 +8,6 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
-def packed_width(dimension: int) -> int:
-    """Entries in the upper triangle of a symmetric matrix, with its diagonal."""
-    return dimension * (dimension + 1) // 2
-
-
 def pack(matrices: NDArray[Any]) -> Array:
     """Upper triangles, row by row: [tasks, d, d] -> [tasks, d (d + 1) / 2]."""
     rows, columns = np.triu_indices(matrices.shape[-1])
