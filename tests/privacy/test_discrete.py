@@ -359,3 +359,14 @@ def test_a_program_s_own_decimal_settings_change_nothing() -> None:
 def test_variances_out_of_range_are_refused(variance: float) -> None:
     with pytest.raises(ap.ReleaseError, match="variance"):
         Scales.of(np.array([variance]))
+
+
+def test_what_is_kept_for_later_noise_cannot_be_written_to() -> None:
+    # Scales and blocks are made once for many releases: whoever shrank a variance would shrink all noise.
+    scales, table = Scales.of(np.array([4.0, 9.0])), blocks()
+    kept = [
+        getattr(scales, name) for name in ("variance", "order", "ends", "block", "shift", "low")
+    ]
+    for array in (*kept, table.log, table.cut, table.other):
+        with pytest.raises(ValueError, match="read-only"):
+            array[:] = 0

@@ -86,7 +86,7 @@ def test_the_largest_target_is_said() -> None:
 
 
 def test_what_lies_beyond_the_noise_is_less_than_any_delta() -> None:
-    # The arithmetic of "What the missing numbers cost" in privacy/discrete.py, logarithms of base two.
+    # The arithmetic of "What the missing numbers cost" in docs/proofs.md, logarithms of base two.
     def beyond(moved: float) -> float:
         return float(log_ndtr(-(32 - moved)) / math.log(2))
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from apportion.accounts.listening import current_listener, listening
+from apportion.accounts.listening import current_listener, listening, told_listener
 from apportion.privacy import (
     Curator,
     NoiseSource,
@@ -48,7 +48,7 @@ def sums(tasks: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def desk() -> Curator:
-    return Curator(TARGET, NoiseSource.from_seed(3), listener=current_listener())
+    return Curator(TARGET, NoiseSource.from_seed(3), listener=told_listener())
 
 
 def test_it_is_told_noisy_values_and_their_records_block_by_block() -> None:
@@ -62,7 +62,7 @@ def test_it_is_told_noisy_values_and_their_records_block_by_block() -> None:
     for (records, parts, values), given in zip(ear.told, found, strict=True):
         assert records == release.records
         assert [part.name for part in parts] == ["A", "b"]
-        assert all(one is other for one, other in zip(values, given, strict=True))
+        assert all(np.array_equal(one, other) for one, other in zip(values, given, strict=True))
     for part in range(2):
         np.testing.assert_array_equal(np.concatenate([found[1][part], found[0][part]]), plain[part])
         raw = sums(5)[part] * release.grids[part]
@@ -76,15 +76,15 @@ def test_it_is_told_selections_as_they_are_released() -> None:
         chosen, noisy = desk().select("catalog", ids, counts, 1, 0.2, 5e-3)
     [(name, told_ids, told_counts)] = ear.told
     assert (name, told_ids.tolist()) == ("catalog", [3, 5])
-    assert told_ids is chosen
-    assert told_counts is noisy
+    np.testing.assert_array_equal(told_ids, chosen)
+    np.testing.assert_array_equal(told_counts, noisy)
     assert not np.isin(noisy, counts).any()
 
 
 def test_whoever_replaces_values_is_noticed() -> None:
     with listening(Ear(replaces=True)):
         curator = desk()
-        secret = Curator(TARGET, listener=current_listener())
+        secret = Curator(TARGET, listener=told_listener())
     A, b = curator.open("both", PARTS, 4, 0.1).feed(0, *sums(4))
     assert set(A.ravel()) == set(b.ravel()) == {9.0}
     assert not curator.secret_noise
@@ -118,3 +118,40 @@ def test_it_is_gone_after_an_error() -> None:
     with pytest.raises(ZeroDivisionError), listening(Ear()):
         _ = 1 // 0
     assert current_listener() is None
+
+
+class Meddler(Ear):
+    """Says that it replaces nothing, and does."""
+
+    def released(self, records: Any, parts: Any, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        for value in values:
+            value[:] = 9.0
+        return values
+
+    def selected(self, name: str, ids: Any, counts: Any) -> tuple[Any, Any]:
+        counts[:] = 9.0
+        return ids[:0], counts[:0]
+
+
+def test_whoever_does_not_say_that_it_replaces_values_cannot() -> None:
+    alone = desk()
+    with listening(Meddler()):
+        curator = desk()
+    for found, expected in zip(
+        curator.open("both", PARTS, 4, 0.1).feed(0, *sums(4)),
+        alone.open("both", PARTS, 4, 0.1).feed(0, *sums(4)),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(found, expected)
+    ids, counts = np.arange(3), np.array([10**6, 0, 10**6])
+    chosen = [one.select("items", ids, counts, 1, 0.1, 5e-3) for one in (curator, alone)]
+    np.testing.assert_array_equal(chosen[0], chosen[1])
+
+
+def test_whether_values_are_replaced_is_settled_when_a_training_begins() -> None:
+    ear = Ear(replaces=True)
+    with listening(ear):
+        curator = Curator(TARGET, listener=told_listener())
+    curator.open("both", PARTS, 4, 0.1).feed(0, *sums(4))
+    ear.replaces = False
+    assert not curator.secret_noise

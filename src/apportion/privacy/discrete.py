@@ -84,14 +84,15 @@ def blocks() -> Blocks:
         cut[lacks], other[lacks] = rest[lacks], has
         rest[has] -= _COLUMN - rest[lacks]
         (small if rest[has] < _COLUMN else large).append(has)
-    return Blocks(
-        tuple(chances), ceiling, log, np.array(cut, np.uint64), np.array(other, np.uint16)
-    )
+    arrays = log, np.array(cut, np.uint64), np.array(other, np.uint16)
+    for array in arrays:
+        array.flags.writeable = False
+    return Blocks(tuple(chances), ceiling, *arrays)
 
 
 @dataclass(frozen=True, eq=False)
 class Scales:
-    """Variances of the columns of an array that is to be filled, and what follows from them.
+    """Variances of the columns of an array that is to be filled, and what follows from them: read-only.
 
     Attributes
         variance: the different ones.
@@ -106,6 +107,10 @@ class Scales:
     block: Words
     shift: Words
     low: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        for each in (self.variance, self.order, self.ends, self.block, self.shift, self.low):
+            each.flags.writeable = False
 
     @classmethod
     def of(cls, variances: NDArray[np.float64]) -> Self:

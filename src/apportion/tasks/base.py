@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from apportion.accounts import Budget, PrivacyReport
 from apportion.accounts.budget import Reservation
 from apportion.accounts.checkpoint import Checkpoint
-from apportion.accounts.listening import current_listener
+from apportion.accounts.listening import told_listener
 from apportion.allocation import Allocation
 from apportion.allocation.counts import Counts
 from apportion.data import TaskData
@@ -149,7 +149,7 @@ def open_curator(
     back what was not used; unless the training may still be resumed. ``paid`` is what it has paid for
     already, as part of another training. An error is told what was spent.
     """
-    reservation, listener = None, current_listener()
+    reservation, listener = None, told_listener()
     if budget is not None:
         reservation = _reserve(budget, target, noise_seed, checkpoint, what, cost, paid)
     try:
