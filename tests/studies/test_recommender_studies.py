@@ -164,7 +164,7 @@ def test_skew(archive: Path, tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "top 10%" in result.output
     assert written(tmp_path / "out") == {"skew.csv", "skew.png", "statistics.csv"}
-    for title in ("users n", "items m", "R_0", "R_1"):
+    for title in ("|Omega|", "R_0", "R_1"):
         assert title in result.output
 
 

@@ -228,10 +228,10 @@ def skew(
     ]
     found = study.run(benchmarks)
     shares = [f"top {share:.0%}" for share in study.SHARES]
-    title = "statistics; the rows of the most popular items; the gain that the theory promises"
+    title = "users, items and rows; the share of the most popular items; the gains that theory promises"
     table = Table(title=title, title_justify="left")
-    for column in ("data", "users n", "items m", "rows |Omega|", *shares, "R_0", "R_1"):
-        table.add_column(column, justify="left" if column == "data" else "right")
+    for column in ("data", "n", "m", "|Omega|", *shares, "R_0", "R_1"):
+        table.add_column(column, justify="left" if column == "data" else "right", no_wrap=True)
     for entry in found.statistics:
         sizes = [f"{entry[name]:,}" for name in ("users", "items", "rows")]
         tops = [f"{entry[f'top_{share:g}']:.1%}" for share in study.SHARES]
