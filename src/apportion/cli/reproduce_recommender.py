@@ -228,7 +228,9 @@ def skew(
     ]
     found = study.run(benchmarks)
     shares = [f"top {share:.0%}" for share in study.SHARES]
-    title = "users, items and rows; the share of the most popular items; the gains that theory promises"
+    title = (
+        "users, items and rows; the share of the most popular items; the gains that theory promises"
+    )
     table = Table(title=title, title_justify="left")
     for column in ("data", "n", "m", "|Omega|", *shares, "R_0", "R_1"):
         table.add_column(column, justify="left" if column == "data" else "right", no_wrap=True)
