@@ -19,7 +19,7 @@ ROOMS = {
     "accounts": {"accounts", "privacy"},
     "data": {"data", "twins"},
     "engine": {"engine", "data", "privacy", "twins"},
-    "allocation": {"allocation", "engine", "data", "accounts.declared", "privacy"},
+    "allocation": {"allocation", "engine", "data", "accounts.declared", "accounts.rdp", "privacy"},
     "tasks": {"tasks", "engine", "allocation", "data", "accounts", "privacy"},
     "recommend": {"recommend", "tasks", "engine", "allocation", "data", "accounts", "privacy"},
     "studies": {"studies", "recommend", "tasks", "allocation", "data", "accounts", "privacy"},
