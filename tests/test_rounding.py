@@ -64,6 +64,7 @@ HARMLESS: dict[str, str] = {
     "tasks/shrunk.py": RELEASED,
     "twins/topk.py": AFTER,
     # ... and functions.
+    "allocation/denoising.py": RELEASED,
     "allocation/weights.py::AdaptiveWeights.typical_weights": RELEASED,
     "data/interactions.py::Interactions._parts": "of the shares of a split, which are settings",
     "data/interactions.py::Interactions.take": WHOLE,
