@@ -121,7 +121,7 @@ def _titles(model: ItemModel, ids: Ids, titles: Any) -> list[str]:
     for row, text in enumerate(texts):
         if not (isinstance(text, str) or _missing(text)):
             raise DataError(f"title: row {row} is not text")
-    if unknown := int((match_ids(named, ids) < 0).sum()):
+    if unknown := len(np.flatnonzero(match_ids(named, ids) < 0)):
         warn(
             f"{unknown} of {len(named)} titles are of items that the model does not have; they are left out",
             UserWarning,
