@@ -20,10 +20,13 @@ class Centering:
         by: ``"user"`` takes each user's own mean, of ratings less intercepts; ``"global"`` the same number
             for everybody; ``"none"`` nothing.
         mean: that number; also the center of a user without ratings.
+        shrinkage: with ``"user"``, a user's mean is drawn towards ``mean``, as if the user had so many
+            ratings more, all equal to ``mean``.
     """
 
     by: Literal["user", "global", "none"] = "none"
     mean: float = 0.0
+    shrinkage: float = 0.0
 
     def centers(self, start: Integers, rating: NDArray[Any] | None) -> Array:
         """What is subtracted from each user's ratings, which are less their items' intercepts, [users].
@@ -37,7 +40,8 @@ class Centering:
             # Added up row by row, in the order of the rows.
             sums = np.bincount(user, weights=rating, minlength=len(count))
             some = count > 0
-            centers[some] = sums[some] / count[some]
+            drawn = sums[some] + self.shrinkage * self.mean
+            centers[some] = drawn / (count[some] + self.shrinkage)
         return centers
 
     def labels(self, start: Integers, rating: NDArray[Any] | None, centers: Array) -> Array:

@@ -183,6 +183,8 @@ class LocalSession(Session):
                 yield 0, (rounding.truncated(some, *grids).sum(keepdims=True)[:, None],)
             case queries.Means():
                 yield 0, (self._means(query, *grids),)
+            case queries.RatingMoments():
+                yield 0, (self._rating_moments(query, *grids),)
             case queries.Counts():
                 graph, _ = self._chosen.graph()
                 yield 0, (self._added_up(graph.task, _count_parts(graph, query), *grids),)
@@ -217,6 +219,11 @@ class LocalSession(Session):
         scaled = np.clip((centers[some] - query.middle) / query.half, -1.0, 1.0)
         units = rounding.truncated(np.stack([scaled, np.ones_like(scaled)], axis=1), grid)
         return np.asarray(units.sum(axis=0, keepdims=True))
+
+    def _rating_moments(self, query: queries.RatingMoments, grid: float) -> Units:
+        parts = _moments_of(self._given, query)
+        parts *= scale_down(row_norms(parts), 2.0)[:, None]
+        return np.asarray(rounding.truncated(parts, grid).sum(axis=0, keepdims=True))
 
     def _gramian(self, grid: float) -> Units:
         everybody, ones = np.arange(len(self._features), dtype=np.int32), self._ones
@@ -299,6 +306,8 @@ class LocalSession(Session):
                 some = np.diff(chosen.start) > 0
                 scaled = (centers[some] - query.middle) / query.half
                 yield 0, (np.array([[scaled.sum(), float(some.sum())]]),)
+            case queries.RatingMoments():
+                yield 0, (_moments_of(self._given, query).sum(axis=0, keepdims=True),)
             case queries.Intercepts():
                 parts = self._exact_weights() * self._labels
                 yield 0, (np.bincount(chosen.task, parts, minlength=self.tasks)[:, None],)
@@ -459,6 +468,24 @@ class LocalSession(Session):
         for first in range(0, self.tasks, block):
             start = self._by_task.start[first : min(first + block, self.tasks) + 1]
             yield first, slice(int(start[0]), int(start[-1])), start - start[0]
+
+
+def _moments_of(rows: Rows, query: queries.RatingMoments) -> Array:
+    """What every user with ratings adds, [users, 5]."""
+    assert rows.label is not None, "ratings"
+    count, users = np.diff(rows.start), len(rows.start) - 1
+    with np.errstate(over="ignore"):
+        scaled = np.clip((rows.label.astype(np.float64) - query.middle) / query.half, -1.0, 1.0)
+    user = np.repeat(np.arange(users), count)
+    # Added up row by row, in the order of the user's rows.
+    sums = np.bincount(user, scaled, minlength=users)
+    squares = np.bincount(user, scaled * scaled, minlength=users)
+    some = count > 0
+    n = count[some].astype(np.float64)
+    mean, several = sums[some] / n, (n > 1).astype(np.float64)
+    variance = np.maximum(squares[some] - n * mean**2, 0.0) / np.maximum(n - 1, 1.0)
+    square = several * (mean**2 - variance / n)
+    return np.stack([np.ones_like(n), mean, several, square, several * variance / 2], axis=1)
 
 
 def _count_parts(graph: Any, query: queries.Counts) -> Array:
