@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import apportion as ap
-from apportion.data.centering import Centering
+from apportion.data.centering import Centering, rating_moments
 from apportion.engine import session
 from apportion.engine.queries import Means, RatingMoments
 from apportion.privacy import truncated
@@ -55,7 +55,7 @@ def test_the_largest_part_of_any_two_to_nine_ratings_is_two() -> None:
         choices += list(rng.choice([-1.0, 0.0, 1.0], (50, n))) + list(rng.uniform(-1, 1, (50, n)))
         for ratings in choices:
             rows = ap.Interactions(np.zeros(n, int), np.arange(n), ratings, items=n).rows()
-            [part] = session._moments_of(rows, RatingMoments(0.0, 1.0))
+            [part] = rating_moments(rows.start, rows.label, 0.0, 1.0)
             largest = max(largest, float(part @ part))
     assert largest == pytest.approx(4.0)
     assert largest <= 4.0 + 1e-12
@@ -77,13 +77,13 @@ def test_moments_of_ratings_instead_of_users_are_caught(monkeypatch: pytest.Monk
 
 def test_variances_that_are_not_halved_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     # A user with two ratings at both ends has a sample variance of 2: with its other parts a norm of sqrt(7).
-    real = session._moments_of
+    real = rating_moments
 
     def doubled(*given: Any) -> Any:
         return real(*given) * [1, 1, 1, 1, 2]
 
     two = (np.array([0, 1]), np.array([1.0, 5.0]))
-    monkeypatch.setattr(session, "_moments_of", doubled)
+    monkeypatch.setattr(session, "rating_moments", doubled)
     assert not notices(training(), *neighbors(two))  # scaled down, whatever they are
     monkeypatch.setattr(session, "scale_down", lambda norms, bound: np.ones_like(norms))
     assert notices(training(), *neighbors(two))

@@ -49,3 +49,23 @@ class Centering:
         if rating is None:
             return np.ones(int(start[-1]))
         return np.asarray(rating - np.repeat(centers, np.diff(start)), dtype=np.float64)
+
+
+def rating_moments(
+    start: Integers, rating: NDArray[Any] | None, middle: float, half: float
+) -> Array:
+    """What the users with ratings add to the query ``RatingMoments``, [users, 5]."""
+    assert rating is not None, "ratings"
+    count = np.diff(start)
+    with np.errstate(over="ignore"):
+        scaled = np.clip((rating.astype(np.float64) - middle) / half, -1.0, 1.0)
+    user = np.repeat(np.arange(len(count)), count)
+    # Added up row by row, in the order of the user's rows.
+    sums = np.bincount(user, scaled, minlength=len(count))
+    squares = np.bincount(user, scaled * scaled, minlength=len(count))
+    some = count > 0
+    n = count[some].astype(np.float64)
+    mean, several = sums[some] / n, (n > 1).astype(np.float64)
+    variance = np.maximum(squares[some] - n * mean**2, 0.0) / np.maximum(n - 1, 1.0)
+    square = several * (mean**2 - variance / n)
+    return np.stack([np.ones_like(n), mean, several, square, several * variance / 2], axis=1)

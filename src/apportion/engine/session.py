@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.data.centering import Centering
+from apportion.data.centering import Centering, rating_moments
 from apportion.data.ids import id_keys, match_ids
 from apportion.data.rows import Rows
 from apportion.data.sorting import counting_sort
@@ -221,7 +221,7 @@ class LocalSession(Session):
         return np.asarray(units.sum(axis=0, keepdims=True))
 
     def _rating_moments(self, query: queries.RatingMoments, grid: float) -> Units:
-        parts = _moments_of(self._given, query)
+        parts = rating_moments(self._given.start, self._given.label, query.middle, query.half)
         parts *= scale_down(row_norms(parts), 2.0)[:, None]
         return np.asarray(rounding.truncated(parts, grid).sum(axis=0, keepdims=True))
 
@@ -307,7 +307,14 @@ class LocalSession(Session):
                 scaled = (centers[some] - query.middle) / query.half
                 yield 0, (np.array([[scaled.sum(), float(some.sum())]]),)
             case queries.RatingMoments():
-                yield 0, (_moments_of(self._given, query).sum(axis=0, keepdims=True),)
+                yield (
+                    0,
+                    (
+                        rating_moments(
+                            self._given.start, self._given.label, query.middle, query.half
+                        ).sum(axis=0, keepdims=True),
+                    ),
+                )
             case queries.Intercepts():
                 parts = self._exact_weights() * self._labels
                 yield 0, (np.bincount(chosen.task, parts, minlength=self.tasks)[:, None],)
@@ -468,24 +475,6 @@ class LocalSession(Session):
         for first in range(0, self.tasks, block):
             start = self._by_task.start[first : min(first + block, self.tasks) + 1]
             yield first, slice(int(start[0]), int(start[-1])), start - start[0]
-
-
-def _moments_of(rows: Rows, query: queries.RatingMoments) -> Array:
-    """What every user with ratings adds, [users, 5]."""
-    assert rows.label is not None, "ratings"
-    count, users = np.diff(rows.start), len(rows.start) - 1
-    with np.errstate(over="ignore"):
-        scaled = np.clip((rows.label.astype(np.float64) - query.middle) / query.half, -1.0, 1.0)
-    user = np.repeat(np.arange(users), count)
-    # Added up row by row, in the order of the user's rows.
-    sums = np.bincount(user, scaled, minlength=users)
-    squares = np.bincount(user, scaled * scaled, minlength=users)
-    some = count > 0
-    n = count[some].astype(np.float64)
-    mean, several = sums[some] / n, (n > 1).astype(np.float64)
-    variance = np.maximum(squares[some] - n * mean**2, 0.0) / np.maximum(n - 1, 1.0)
-    square = several * (mean**2 - variance / n)
-    return np.stack([np.ones_like(n), mean, several, square, several * variance / 2], axis=1)
 
 
 def _count_parts(graph: Any, query: queries.Counts) -> Array:
