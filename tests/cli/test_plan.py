@@ -84,7 +84,7 @@ def test_another_training_or_no_plan_at_all(here: Path, tmp_path: Path) -> None:
     other = [*RATED[:-1], 6]
     with pytest.raises(ParameterError, match="another epsilon"):
         run("fit", here / "ratings.csv", *other, "--plan", plan, "--out", tmp_path / "m")
-    plan.write_text(json.dumps({"format": 2}))
+    plan.write_text(json.dumps({"format": 3}))
     with pytest.raises(DataError, match="not a plan"):
         run("fit", here / "ratings.csv", *RATED, "--plan", plan, "--out", tmp_path / "m")
     assert not (tmp_path / "m").exists()

@@ -22,7 +22,7 @@ from apportion.recommend.offsets import Offset
 
 Array = NDArray[np.float64]
 
-_FORMAT = 2
+_FORMAT = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class Preparation:
 
     Attributes
         item_ids: of the catalog, [items].
-        sizes: numbers of users per item, [items], or None.
+        sizes: numbers of users per item, with their noise, [items], or None.
         sums: of the users' weights per item, [items].
         users: about their number.
         offset: what all users' ratings have in common.
@@ -141,7 +141,7 @@ class Preparation:
                 raise DataError("not a plan: warnings must be a list")
             return cls(
                 item_ids=ids,
-                sizes=None if sizes is None else _numbers("sizes", sizes, len(ids), at_least=1.0),
+                sizes=None if sizes is None else _numbers("sizes", sizes, len(ids)),
                 sums=_numbers("sums", values["sums"], len(ids)),
                 users=number("users", values["users"], at_least=1, at_most=1e15),
                 offset=_offset(values["offset"]),
