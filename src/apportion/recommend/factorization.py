@@ -25,10 +25,11 @@ from apportion.recommend import exact, releases
 from apportion.recommend.catalog import ItemCatalog
 from apportion.recommend.contents import from_bytes, to_bytes
 from apportion.recommend.fold_in import FoldIn
+from apportion.recommend.model import MOST_FACTORS, ItemModel
 from apportion.recommend.plan import Plan
 from apportion.recommend.planner import FACTORS, INTERCEPT_SHARES, SWEEPS, Forecast, forecasts
 from apportion.recommend.preparation import Preparation
-from apportion.recommend.recommender import MOST_FACTORS, ItemModel, Recommender
+from apportion.recommend.recommender import Recommender
 from apportion.recommend.settings import (
     Bounds,
     Choice,
