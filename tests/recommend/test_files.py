@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from apportion.accounts import PrivacyReport
 from apportion.data import simulate_interactions
-from apportion.data.ids import read_ids
+from apportion.data.ids import plain_ids
 from apportion.errors import DataError, NotFittedError
 from apportion.privacy import PrivacyTarget
 from apportion.privacy.ledger import Ledger, Record
@@ -147,7 +147,7 @@ def test_a_trained_model_comes_back(tmp_path: Path) -> None:
 
 
 def as_id(text: str) -> str:
-    return str(read_ids("id", [text])[0])
+    return str(plain_ids(texts([text]))[0])
 
 
 @given(
