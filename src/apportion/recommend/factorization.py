@@ -52,12 +52,14 @@ from apportion.recommend.training import (
     Step,
     as_singles,
     count_warnings,
+    expected_counts,
     first_items,
     kind_of,
     learn_offsets,
     prepare,
     private_step,
     resume_preparation,
+    typical_weights,
 )
 from apportion.tasks.base import (
     Estimator,
@@ -315,7 +317,7 @@ class MatrixFactorization(Estimator, Recommender):
         return self._forecasts(settings, preparation)
 
     def _forecasts(self, settings: Settings, preparation: Preparation) -> list[Forecast]:
-        scale, counts = settings.allocation.typical_weights(preparation.sizes, preparation.sums)
+        scale, counts = typical_weights(settings, preparation)
         share = self.offsets.intercept_share if settings.explicit else 0.0
         return forecasts(
             settings.feedback,
@@ -475,7 +477,7 @@ def _report(
     return ItemModel(
         items=as_singles(items),
         item_ids=preparation.item_ids,
-        counts=preparation.sizes,
+        counts=expected_counts(preparation),
         titles=None,
         fold_in=FoldIn(
             feedback=settings.feedback,
@@ -483,7 +485,8 @@ def _report(
             exponent=settings.exponent,
             unobserved_weight=settings.unobserved_weight,
             center=settings.center,
-            mean=preparation.mean,
+            mean=preparation.offset.mean,
+            shrinkage=preparation.offset.shrinkage,
             rating_range=settings.rating_range,
         ),
         privacy=report,

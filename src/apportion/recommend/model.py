@@ -26,7 +26,7 @@ class ItemModel:
         items: the factors of the items, [items, factors].
         intercepts: how much better than usual each item is rated, [items], or None.
         item_ids: their ids, [items].
-        counts: released (noisy) numbers of users per item, [items], or None.
+        counts: numbers of users per item, released with noise and denoised, [items], or None.
         titles: of the items, [items] of strings, or None.
         fold_in: how a user's vector is made.
         privacy: the guarantee.

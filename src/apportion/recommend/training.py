@@ -7,12 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.allocation.counts import COUNTS, Counts, noise_of
+from apportion.allocation.denoising import expected_sizes
 from apportion.data import Interactions
 from apportion.engine import Session, queries
 from apportion.engine.feed import released
 from apportion.packing import unpack
-from apportion.privacy import Curator, OpenRelease
-from apportion.recommend import releases
+from apportion.privacy import Curator, Ledger, OpenRelease
+from apportion.recommend import offsets, releases
 from apportion.recommend.intercepts import estimate
 from apportion.recommend.plan import Plan
 from apportion.recommend.preparation import Preparation
@@ -45,16 +47,12 @@ def prepare(
 
     ``check_size`` refuses models of too many items, as soon as it is known how many there are.
     """
-    mean = 0.0
-    if settings.center == "global":
-        mean = _release_mean(settings, session, curator)
-    elif settings.center == "user" and settings.rating_range is not None:
-        mean = sum(settings.rating_range) / 2  # of a user without ratings
+    offset = offsets.release(settings, session, curator)
     item_ids, sizes = settings.catalog.choose(data.item_ids, session, curator)
     check_size(len(item_ids))
     if sizes is None and settings.allocation.counts is not None:
-        sizes = settings.allocation.counts.estimate(session, curator)
-    weigh(settings, data, session, curator, sizes)
+        sizes = settings.allocation.counts.release(session, curator)
+    weigh(settings, data, session, curator, weighting(settings, sizes, curator.ledger))
     release = releases.weight_sums(settings).open(curator, session.tasks)
     [sums] = released(session, queries.WeightSums(), release)
     users = 1.0
@@ -66,7 +64,7 @@ def prepare(
         sizes=sizes,
         sums=sums[:, 0],
         users=max(float(users), 1.0),
-        mean=mean,
+        offset=offset,
         ledger=curator.ledger.copy(),
         secret_noise=curator.secret_noise,
         training=kind_of(settings),
@@ -90,7 +88,33 @@ def resume_preparation(
     preparation.check_items(data)
     curator.ledger.append(*preparation.ledger, paid=paid)
     session.choose(preparation.item_ids)
-    weigh(settings, data, session, curator, preparation.sizes)
+    sizes = weighting(settings, preparation.sizes, preparation.ledger)
+    weigh(settings, data, session, curator, sizes)
+
+
+def weighting(settings: Settings, sizes: Array | None, ledger: Ledger) -> Array | None:
+    """The sizes from which weights follow, given released ones and their ledger, [items]."""
+    if sizes is None:
+        return None
+    counts = counts_source(settings)
+    return None if counts is None else counts.for_weights(sizes, noise_of(ledger, COUNTS))
+
+
+def typical_weights(settings: Settings, preparation: Preparation) -> tuple[Array, Array]:
+    """About what weight an item's users have, and about how many they are, [items] each."""
+    ledger = preparation.ledger
+    return settings.allocation.typical_weights(
+        weighting(settings, preparation.sizes, ledger),
+        expected_counts(preparation),
+        preparation.sums,
+        noise_of(ledger, releases.WEIGHTS),
+    )
+
+
+def expected_counts(preparation: Preparation) -> Array | None:
+    """Numbers of users per item, denoised, [items], if there are any."""
+    sizes = preparation.sizes
+    return None if sizes is None else expected_sizes(sizes, noise_of(preparation.ledger, COUNTS))
 
 
 def weigh(
@@ -121,9 +145,15 @@ def kind_of(settings: Settings) -> dict[str, str]:
 
 
 def count_warnings(settings: Settings) -> tuple[str, ...]:
-    """What is to be known of the counts: the catalog's, or else the allocation's."""
+    """What is to be known of the counts."""
+    counts = counts_source(settings)
+    return () if counts is None else counts.warnings()
+
+
+def counts_source(settings: Settings) -> Counts | None:
+    """Where counts come from, if there are any: the catalog, or else the allocation."""
     counts = settings.catalog.counts
-    return (settings.allocation if counts is None else counts).warnings()
+    return settings.allocation.counts if counts is None else counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,8 +181,8 @@ def learn_offsets(
     """Release the intercepts, if they are planned, and center the session's ratings."""
     # Multiplied by an item's typical weight, a penalty means the same to its weighted rows as it
     # means to rows of weight one.
-    scale, counts = settings.allocation.typical_weights(preparation.sizes, preparation.sums)
-    centering = settings.centering(preparation.mean)
+    scale, counts = typical_weights(settings, preparation)
+    centering = preparation.offset.centering(settings)
     session.center(centering)
     intercepts = None
     if releases.INTERCEPTS in plan:
@@ -242,16 +272,6 @@ def _descend(
     )
     schedule = Adaptive(solver.learning_rate * radius)
     return descend(session, query, release, schedule, penalty, radius=radius)
-
-
-def _release_mean(settings: Settings, session: Session, curator: Curator) -> float:
-    """The mean of the users' mean ratings."""
-    assert settings.rating_range is not None
-    low, high = settings.rating_range
-    middle, half = (low + high) / 2, (high - low) / 2
-    release = releases.mean(settings).open(curator, session.tasks)
-    [[[total, users]]] = released(session, queries.Means(middle, half), release)
-    return float(np.clip(middle + half * total / max(users, 1.0), low, high))
 
 
 def first_items(settings: Settings, items: int, factors: int, seed: int) -> Array:

@@ -65,20 +65,21 @@ def largest_eigenvalues(session: Session) -> Array:
 
 
 class Curvature:
-    """Bounds on the second derivatives of all tasks' objectives, smoothness * sum of x x' + alpha I.
+    """Bounds on the second derivatives of all tasks' objectives, smoothness * sum of x x' + alpha_i I.
 
     How features are scaled and correlated does not matter then, only how far the loss is from squared. Of
     models so large that the matrices would take too much memory, the largest eigenvalue stands for all.
     """
 
-    def __init__(self, session: Session, d: int, smoothness: float, alpha: float) -> None:
+    def __init__(self, session: Session, d: int, smoothness: float, alpha: Array) -> None:
         whole = session.tasks * d * d <= _MOST_NUMBERS
         values, bases = [], []
         for _, (packed, right) in session.exact_sums(_EVERYTHING):
             each, basis = np.linalg.eigh(unpack(packed, right.shape[1]))
-            values.append(smoothness * np.maximum(each if whole else each[:, -1:], 0.0) + alpha)
+            values.append(smoothness * np.maximum(each if whole else each[:, -1:], 0.0))
             bases.append(basis if whole else basis[:0])
-        self._values, self._bases = np.concatenate(values), np.concatenate(bases)
+        self._values = np.concatenate(values) + alpha[:, None]
+        self._bases = np.concatenate(bases)
 
     def solve(self, slope: Array) -> Array:
         """The step that reaches the minimum of the bound, [tasks, d]."""
