@@ -1,12 +1,13 @@
 """What a released item model can do: everything here needs the model and a user's own history only."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from apportion.accounts import PrivacyReport
@@ -15,6 +16,7 @@ from apportion.data import Interactions
 from apportion.data.ids import Integers, find_ids, match_ids, read_ids
 from apportion.engine.topk import score, top
 from apportion.errors import DataError, NotFittedError, ParameterError
+from apportion.frames import pl
 from apportion.privacy.bounds import row_sums
 from apportion.recommend.fold_in import FoldIn
 
@@ -277,7 +279,7 @@ class Recommender:
             raise DataError("the data and the model must both name items by strings or by numbers")
         return match_ids(data.item_ids, self.item_ids)
 
-    def _one(self, history: History, unknown: str) -> "_Rows":
+    def _one(self, history: History, unknown: str) -> _Rows:
         ids = read_ids("history", list(history) if isinstance(history, Mapping) else history)
         step = self.released.fold_in
         rating = None
@@ -305,7 +307,7 @@ class Recommender:
         rating = None if rating is None else rating[known][first]
         return _Rows(np.array([0, len(places)]), places, rating, mean, np.zeros(1, np.int64))
 
-    def _many(self, histories: Interactions) -> "_Rows":
+    def _many(self, histories: Interactions) -> _Rows:
         if not isinstance(histories, Interactions):
             raise DataError(f"expected Interactions, got a {type(histories).__name__}")
         step = self.released.fold_in
@@ -328,14 +330,14 @@ class Recommender:
         """The intercepts of items at these places, 0 for those that the model does not know, [rows]."""
         return np.append(self._intercepts, 0.0)[places]  # -1, not known, is the last
 
-    def _fold_in(self, rows: "_Rows") -> Array:
+    def _fold_in(self, rows: _Rows) -> Array:
         """The users' vectors, [users, factors]."""
         step = self.released.fold_in
         labels = step.labels(rows.start, rows.rating, rows.mean)
         return step.vectors(rows.start, rows.item, labels, self._factors)
 
     def _recommend(
-        self, rows: "_Rows", k: int, exclude: bool
+        self, rows: _Rows, k: int, exclude: bool
     ) -> Iterator[tuple[Integers, Integers, Scores]]:
         k = min(k, len(self.item_ids))
         vectors = self._fold_in(rows).astype(np.float32)
@@ -374,7 +376,7 @@ class _Rows:
     mean: Array
     user: Integers
 
-    def of_users(self, users: Any) -> "_Rows":
+    def of_users(self, users: Any) -> _Rows:
         wanted: Integers = np.asarray(users)
         inside = wanted.dtype.kind in "iu" and ((wanted >= 0) & (wanted < len(self.user))).all()
         if not inside:
