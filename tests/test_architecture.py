@@ -35,7 +35,7 @@ ROOMS = {
     },
 }  # fmt: skip
 # The trusted kernel, and what defines its compiled functions, need even less.
-LITTLE = {"privacy": {"errors", "checks", "native"}, "twins": {"errors"}}
+LITTLE = {"privacy": {"errors", "checks", "native", "twins.noise"}, "twins": {"errors"}}
 KERNEL_LIBRARIES = {"numpy", "scipy", "cryptography", "dp_accounting"}
 STANDARD = {
     "math", "json", "hashlib", "secrets", "collections", "dataclasses", "typing", "functools", "numbers",

@@ -125,7 +125,7 @@ def descent(
     return fit
 
 
-def classifier(steps: ap.Steps = ap.Steps(2), **settings: Any) -> Fit:
+def classifier(steps: ap.Steps | int = 2, **settings: Any) -> Fit:
     def fit(data: ap.TaskData) -> Any:
         return ap.MultiTaskClassifier(
             epsilon=1.0, feature_bound=FEATURE_BOUND, steps=steps, seed=0, noise_seed=1, **settings
