@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import apportion as ap
-from apportion.accounts.budget import Reservation
+from apportion.accounts.reservation import Reservation
 from apportion.audit.observer import observed
 from apportion.errors import CheckpointError, ParameterError
 from apportion.recommend import factorization

@@ -83,12 +83,26 @@ class AdaptiveWeights(Allocation):
         return clipped(graph.user, graph.task, task_weights[graph.task])
 
     def typical_weights(
-        self, sizes: NDArray[np.float64] | None, sums: NDArray[np.float64]
+        self,
+        sizes: NDArray[np.float64] | None,
+        counts: NDArray[np.float64] | None,
+        sums: NDArray[np.float64],
+        noise: float,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """n_i^-exponent times one factor for all tasks, so that their sum is right."""
-        if sizes is None:
+        """n_i^-exponent times one factor for all tasks, so that sums of weights are as released.
+
+        Where these stand out of their noise, so that their total is right; among the others as their
+        regression on what the expected sizes make of them, since the total of a long tail is lost in noise.
+        """
+        if sizes is None or counts is None:
             raise ParameterError("adaptive weights need the sizes of the tasks")
         shape = sizes**-self.exponent
-        # The sum may be lost in its noise: a user's weights are at least 1 / sqrt(tasks) in all.
-        factor = max(float(sums.sum()), 1.0) / float((shape * sizes).sum())
-        return np.minimum(factor * shape, 1.0), sizes
+        unit = float((shape * counts).max())
+        predicted = shape * counts / unit
+        factor = float(sums @ predicted) / float(predicted @ predicted)
+        if noise > 0:
+            trust = np.clip(factor * predicted / noise, 1e-9, 1.0)
+            factor = float(sums @ trust) / float(predicted @ trust)
+        # A user who spreads its budget over all tasks has weights of 1 / sqrt(tasks).
+        least = 1 / (math.sqrt(len(sums)) * float(shape.max()))
+        return np.minimum(max(factor / unit, least) * shape, 1.0), counts

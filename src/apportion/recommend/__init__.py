@@ -4,7 +4,8 @@ from apportion.recommend.catalog import MostFrequent, PrivateCatalog
 from apportion.recommend.factorization import MatrixFactorization
 from apportion.recommend.files import load
 from apportion.recommend.fold_in import FoldIn
-from apportion.recommend.recommender import ItemModel, Recommender
+from apportion.recommend.model import ItemModel
+from apportion.recommend.recommender import Recommender
 from apportion.recommend.settings import (
     Bounds,
     GradientDescent,

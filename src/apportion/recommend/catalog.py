@@ -104,7 +104,7 @@ class MostFrequent(ItemCatalog):
     ) -> tuple[NDArray[Any], Array | None]:
         """See ``ItemCatalog.choose``."""
         if math.isfinite(curator.target.epsilon):
-            sizes = self.counts.estimate(session, curator)
+            sizes = self.counts.release(session, curator)
         else:
             [(_, (exact,))] = session.exact_sums(queries.Counts(1))
             sizes = exact[:, 0]

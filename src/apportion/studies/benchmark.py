@@ -25,9 +25,10 @@ from apportion.allocation import (
     TailSampling,
     UniformSampling,
 )
+from apportion.checks import whole
 from apportion.data import HeldOut, Interactions
 from apportion.data.datasets import read_data_set
-from apportion.errors import ParameterError
+from apportion.errors import DataError, ParameterError
 from apportion.recommend import (
     Bounds,
     GradientDescent,
@@ -107,6 +108,11 @@ class Benchmark(ABC):
     def split(self, seed: int) -> "Split":
         """Training and test data, others for every seed."""
 
+    @property
+    @abstractmethod
+    def studied(self) -> Interactions:
+        """The rows whose skew is described: of the items that are the catalog."""
+
     def model(self, case: Case, seed: int = 0) -> MatrixFactorization:
         """An untrained model; the seed fixes its noise too, so it is NOT PRIVATE once trained."""
         place = f"{self.name}.toml [{self.protocol}.{case.method}]"
@@ -154,6 +160,11 @@ class RatingBenchmark(Benchmark):
     protocol = "rating"
     feedback = "explicit"
 
+    @property
+    def studied(self) -> Interactions:
+        """All ratings; an item without one is not in the catalog."""
+        return self.data
+
     def split(self, seed: int) -> "Split":
         """See ``Benchmark.split``."""
         train, validation, test = self.data.split((0.8, 0.1, 0.1), seed)
@@ -162,7 +173,11 @@ class RatingBenchmark(Benchmark):
 
 
 class TopKBenchmark(Benchmark):
-    """Ratings from some level on, or plays, as events; two sets of users are held out."""
+    """Ratings from some level on, or plays, as events; two sets of users are held out.
+
+    The catalog is the items of the training users, as in Liang et al. (2018): other items are dropped
+    from the held-out users' events. A study declares it public.
+    """
 
     protocol = "top-k"
     feedback = "implicit"
@@ -173,17 +188,36 @@ class TopKBenchmark(Benchmark):
             common = data.graph.task_sizes() >= settings["item_users"]
             data = data.of_items(np.flatnonzero(common))
         active = np.diff(data.by_user.start) >= settings["user_events"]
-        super().__init__(name, data.take(active[data.user_of_row]), settings)
+        data = data.take(active[data.user_of_row])
+        super().__init__(name, data.of_items(np.flatnonzero(data.graph.task_sizes())), settings)
+
+    @property
+    def studied(self) -> Interactions:
+        """The training users' events, of the first split."""
+        return self.split(0).train
 
     def split(self, seed: int) -> "Split":
         """See ``Benchmark.split``."""
         users = self._settings["held_out"]
+        if 3 * users > (active := np.count_nonzero(np.diff(self.data.by_user.start) >= 2)):
+            raise DataError(
+                f"{self.name} has {active:,} users of two events and more: too few to hold out "
+                f"{users:,} for validation and {users:,} for the test; give fewer (--held-out)"
+            )
         rest, test = self.data.hold_out_users(users, at_least=2, seed=2 * seed + 1)
         train, validation = rest.hold_out_users(users, at_least=2, seed=2 * seed + 2)
         counts = train.graph.task_sizes()
+        places = np.flatnonzero(counts)
+        train, counts = train.of_items(places), counts[places]
         kept = math.ceil(self._settings.get("most_frequent", 1) * train.items)
         sliced = np.sort(np.argsort(-counts, kind="stable")[:kept])
-        return TopKSplit(train, counts, validation, test, sliced)
+        return TopKSplit(
+            train, counts, _of_items(validation, places), _of_items(test, places), sliced
+        )
+
+
+def _of_items(held: HeldOut, places: NDArray[np.int64]) -> HeldOut:
+    return HeldOut(held.history.of_items(places), held.labels.of_items(places), held.users)
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,9 +273,16 @@ def _row(validation: float, test: float, by_bucket: Sequence[float]) -> Row:
 _BENCHMARKS: dict[str, type[Benchmark]] = {"rating": RatingBenchmark, "top-k": TopKBenchmark}
 
 
-def read_benchmarks(name: str, path: str | Path, protocol: str | None = None) -> list[Benchmark]:
-    """The benchmarks of a data set, from its archive or folder: of one protocol, or all that it has."""
+def read_benchmarks(
+    name: str, path: str | Path, protocol: str | None = None, held_out: int | None = None
+) -> list[Benchmark]:
+    """The benchmarks of a data set, from its archive or folder: of one protocol, or all that it has.
+
+    ``held_out`` users instead of those of the settings are for validation, and as many for the test.
+    """
     settings = read_settings(name)
+    if held_out is not None and "top-k" in settings:
+        settings["top-k"]["held_out"] = whole("held_out", held_out, at_least=1)
     if protocol is not None and protocol not in settings:
         raise ParameterError(f"{name} has no protocol {protocol!r}, only {', '.join(settings)}")
     wanted = list(settings) if protocol is None else [protocol]
