@@ -1,16 +1,18 @@
 """Task weights: every task of a user gets a part of its budget."""
 
 import math
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.allocation.base import Allocation
+from apportion.allocation.base import Allocation, Rule
 from apportion.allocation.counts import Counts, PrivateCounts, check_counts
 from apportion.allocation.scaling import clipped, normalized
-from apportion.allocation.theory import optimal_task_weights
+from apportion.allocation.theory import concentration_bound, optimal_task_weights
 from apportion.checks import number, whole, word
 from apportion.data import Graph
 from apportion.errors import ParameterError
@@ -35,7 +37,9 @@ class AdaptiveWeights(Allocation):
         exponent: the paper's mu, from 0 (uniform) to 1; 1/4 is its choice for convex losses, 1/2
             for strongly convex ones.
         mode: ``"normalize"`` scales the weights of every user to its whole budget. ``"clip"`` is the
-            paper's formula: one scale for all users, and users above their budget are scaled down.
+            paper's formula (equations 11 and 12): one scale for all users, and users above their budget are
+            scaled down. It wastes most of the budget where a task is small (Lemma A.4 is false): a warning
+            says so.
         counts: where task sizes come from.
         users: the number of users, as a public (rounded) figure; only ``"clip"`` needs it.
         concentration: c(n) of ``"clip"``; the log of ``users`` unless given.
@@ -81,6 +85,27 @@ class AdaptiveWeights(Allocation):
         concentration = math.log(self.users) if self.concentration is None else self.concentration
         task_weights = optimal_task_weights(sizes, self.exponent, self.users, 1 / concentration)
         return clipped(graph.user, graph.task, task_weights[graph.task])
+
+    def rule(
+        self,
+        tasks: int,
+        sizes: NDArray[np.float64] | None,
+        key: int,
+        public_graph: Callable[[], Graph],
+    ) -> Rule:
+        """See ``Allocation.rule``; warns, of released or public sizes, where c(n) = log n is not proved."""
+        if self.mode == "clip" and self.concentration is None and sizes is not None:
+            assert self.users is not None
+            bound, log = concentration_bound(sizes, self.exponent, self.users), math.log(self.users)
+            if bound > log:
+                warnings.warn(
+                    f"the smallest tasks are too small for c(n) = log n = {log:.3g}: some users may spend "
+                    f"up to {bound:.3g} times the average and will be scaled down, while all others spend "
+                    f"{1 / log:.0%} of their budget on average. The guarantee holds; for accuracy use "
+                    'mode="normalize"',
+                    stacklevel=2,
+                )
+        return super().rule(tasks, sizes, key, public_graph)
 
     def typical_weights(
         self,

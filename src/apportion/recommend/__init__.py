@@ -1,5 +1,6 @@
 """Recommenders whose items may be published, trained under user-level differential privacy."""
 
+from apportion.recommend import presets
 from apportion.recommend.catalog import MostFrequent, PrivateCatalog
 from apportion.recommend.factorization import MatrixFactorization
 from apportion.recommend.files import load
@@ -29,4 +30,5 @@ __all__ = [
     "Shares",
     "SufficientStatistics",
     "load",
+    "presets",
 ]

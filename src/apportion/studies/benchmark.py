@@ -2,8 +2,9 @@
 
 ``rating`` predicts ratings (RMSE, lower is better), ``top-k`` finds the items that held-out users liked
 (Recall@20, higher is better). The settings of a data set are in ``settings/NAME.toml``: a table for
-each protocol, in it one for each method, in that one for each epsilon for which something differs. Names
-are those of ``MatrixFactorization.set_params`` (``bounds__feature``), and some of this file's own.
+each protocol, in it one for each method (and ``all``, for what they have in common), in that one for each
+epsilon for which something differs. What no table sets is as in ``ap.presets.algorithm_3``, the paper's.
+Names are those of ``MatrixFactorization.set_params`` (``bounds__feature``), and some of this file's own.
 """
 
 import math
@@ -29,14 +30,7 @@ from apportion.checks import whole
 from apportion.data import HeldOut, Interactions
 from apportion.data.datasets import read_data_set
 from apportion.errors import DataError, ParameterError
-from apportion.recommend import (
-    Bounds,
-    GradientDescent,
-    MatrixFactorization,
-    MostFrequent,
-    Offsets,
-    SufficientStatistics,
-)
+from apportion.recommend import MatrixFactorization, MostFrequent, presets
 from apportion.recommend.metrics import ranking_metrics, rating_metrics
 
 Row = dict[str, Any]
@@ -69,8 +63,8 @@ METHODS = {
 
 # What a protocol's table sets besides the methods.
 _OF_PROTOCOL = {
-    "rating": {"delta"},
-    "top-k": {"delta", "positive", "user_events", "item_users", "held_out", "most_frequent"},
+    "rating": {"delta", "all"},
+    "top-k": {"delta", "all", "positive", "user_events", "item_users", "held_out", "most_frequent"},
 }
 # What a method's table may set of the model besides numbers of factors and sweeps; and what is the paper's.
 _OF_MODEL = ("bounds__", "offsets__", "regularization__", "shares__", "solver__")
@@ -116,15 +110,24 @@ class Benchmark(ABC):
     def model(self, case: Case, seed: int = 0) -> MatrixFactorization:
         """An untrained model; the seed fixes its noise too, so it is NOT PRIVATE once trained."""
         place = f"{self.name}.toml [{self.protocol}.{case.method}]"
-        settings = _Table(place, _of_epsilon(self._settings[case.method], case.epsilon))
+        own = _of_epsilon(self._settings[case.method], case.epsilon)
+        settings = _Table(place, {**self._settings.get("all", {}), **own})
         if case.weight_exponent is not None:
             settings["weight_exponent"] = case.weight_exponent
         method, frequent = METHODS[case.method], self._settings.get("most_frequent")
         counts: dict[str, Any] = {}
+        how = settings.pop("counts_method", "scale"), settings.pop("counts_floor", 1.0)
         if method.budget in ("tail", "adaptive") or (frequent and method.budget == "uniform"):
             share, cap = settings.take("counts_share"), settings.take("counts_cap")
-            counts = {"counts": PrivateCounts(share, cap)}
-        model = self._of_paper(method, seed).set_params(epsilon=case.epsilon)
+            counts = {"counts": PrivateCounts(share, cap, *how)}
+        model = presets.algorithm_3(
+            case.epsilon,
+            self._settings["delta"],
+            feedback=self.feedback,
+            solver=method.solver,
+            seed=seed,
+            noise_seed=seed,
+        )
         if method.budget != "not private":
             model.set_params(allocation=_allocation(method, settings, counts))
         if frequent:
@@ -139,19 +142,6 @@ class Benchmark(ABC):
         for key in settings.keys() - known - {"factors", "sweeps"}:
             raise ParameterError(f"{place}: there is no setting {key!r}")
         return model.set_params(**settings)
-
-    def _of_paper(self, method: Method, seed: int) -> MatrixFactorization:
-        """A matrix for every item, ratings and users' vectors clipped, no intercepts."""
-        solver = SufficientStatistics(matrices="per-item", clip="row")
-        return MatrixFactorization(
-            feedback=self.feedback,
-            delta=self._settings["delta"],
-            solver=solver if method.solver == "ssp" else GradientDescent(),
-            bounds=Bounds(normalize=False),
-            offsets=Offsets(intercept_share=0.0),
-            seed=seed,
-            noise_seed=seed,
-        )
 
 
 class RatingBenchmark(Benchmark):

@@ -1,4 +1,4 @@
-"""How skewed data sets are (Table 1 and Figure 9 of the paper): their statistics, and who has the rows."""
+"""How skewed data sets are (Table 1 and Figure 8 of the paper): their statistics, and who has the rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
