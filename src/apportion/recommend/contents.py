@@ -20,7 +20,7 @@ import safetensors.numpy
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
-from apportion.accounts import PrivacyReport
+from apportion.accounts import PrivacyReport, signatures
 from apportion.checks import number
 from apportion.data.files import check_columns
 from apportion.data.ids import match_ids, read_ids
@@ -56,7 +56,8 @@ _IDS = ("ids", "unsigned_ids", "text_ids", "byte_ids")
 
 def largest(name: str, tensors: int) -> int | None:
     """How many bytes this file may have beside so many of tensors; None if only memory is the limit."""
-    return {SETTINGS: _MOST_SETTINGS, REPORT: _MOST_REPORT + 4 * tensors}.get(name)
+    limits = {SETTINGS: _MOST_SETTINGS, signatures.FILE: _MOST_SETTINGS}
+    return (limits | {REPORT: _MOST_REPORT + 4 * tensors}).get(name)
 
 
 def pack(model: ItemModel, titles: Any = None) -> dict[str, bytes]:
