@@ -31,7 +31,7 @@ from apportion.recommend.model import MOST_FACTORS, Ids, ItemModel
 from apportion.version import __version__
 
 KIND = "apportion item model"
-FORMAT = 3
+FORMAT = 4
 SETTINGS, TENSORS, REPORT = "model.json", "items.safetensors", "privacy.json"
 FILES = (SETTINGS, TENSORS, REPORT)
 # Bytes of the settings, of what describes the tensors, and of a report, besides what it may say of items.
@@ -267,6 +267,7 @@ def _parse_fold_in(path: Path, values: Any) -> FoldIn:
         ),
         center=values["center"],
         mean=_finite("mean", values["mean"]),
+        shrinkage=number("shrinkage", values["shrinkage"], at_least=0, at_most=1e15),
         rating_range=within,
     )
 

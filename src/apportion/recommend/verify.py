@@ -202,6 +202,8 @@ def _inputs(settings: Settings, choice: Choice, model: ItemModel) -> Iterator[st
 
 def _fold_in(settings: Settings, model: ItemModel) -> Iterator[str]:
     used = model.fold_in
+    if used.shrinkage > 0 and settings.center != "user":
+        yield "users' means are drawn towards that of all, but none are subtracted"
     for name, found, said in (
         ("feedback", used.feedback, settings.feedback),
         ("regularization", used.regularization, settings.user_regularization),
