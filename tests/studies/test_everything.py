@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import apportion as ap
 from apportion.cli import app
-from apportion.studies import everything, page, published, skew
+from apportion.studies import benchmark, everything, page, published, skew
 from apportion.studies.benchmark import Case
 from apportion.studies.everything import Everything, calibrate, estimate, find_archives, simulated
 from tests.studies.test_benchmark import write_ml_20m
@@ -27,12 +27,12 @@ def run(*options: str) -> str:
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """One epsilon, few cases, models of two factors: what is tested is not their quality."""
     monkeypatch.setattr(everything, "EXPONENTS", (0.0, 0.25, 1 / 3, 0.5, 1.0))
-    honest = everything.Benchmark.model
+    honest = benchmark.Benchmark.model
 
-    def model(self: everything.Benchmark, case: Case, seed: int = 0) -> ap.MatrixFactorization:
+    def model(self: benchmark.Benchmark, case: Case, seed: int = 0) -> ap.MatrixFactorization:
         return honest(self, case, seed).set_params(factors=2, sweeps=1)
 
-    monkeypatch.setattr(everything.Benchmark, "model", model)
+    monkeypatch.setattr(benchmark.Benchmark, "model", model)
     monkeypatch.setenv("COLUMNS", "250")
 
 
