@@ -24,6 +24,7 @@ from apportion.cli import (
     report,
     reproduce,
     similar,
+    theory,
 )
 from apportion.cli.terminal import Terminal, replace_what_cannot_be_shown
 from apportion.errors import ApportionError, printable
@@ -71,6 +72,7 @@ app.command("recommend")(recommend.recommend)
 app.command("similar")(similar.similar)
 app.command("report")(report.report)
 app.command("audit")(audit.audit)
+app.command("theory")(theory.theory)
 app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)
 app.add_typer(budget.app, name="budget")

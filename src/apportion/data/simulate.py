@@ -1,12 +1,13 @@
 """Simulated data of known shape, for studies, demos and tests."""
 
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, ndtri
 
 from apportion.checks import number, whole
+from apportion.data.graph import Graph
 from apportion.data.interactions import Interactions, check_range
 from apportion.data.memory import MOST, check_memory
 from apportion.data.tasks import TaskData
@@ -91,6 +92,29 @@ def simulate_tasks(
     labels = np.einsum("ij,ij->i", vectors[user], solutions[task])
     labels += label_noise * rng.standard_normal(len(labels))
     return TaskData(user, task, vectors, labels, tasks=tasks, per_user=True)
+
+
+def simulate_graph(sizes: NDArray[Any], users: int, seed: int = 0) -> Graph:
+    """Who takes part in what under the paper's Assumption 4.1: each task has users chosen at random.
+
+    Args:
+        sizes: how many distinct users each task has, rounded, at most ``users``, [tasks].
+        users: how many there are.
+        seed: the same seed gives the same graph.
+
+    >>> import numpy as np
+    >>> simulate_graph(np.array([3.0, 1.0]), users=5).task_sizes().tolist()
+    [3.0, 1.0]
+    """
+    users = whole("users", users, at_least=1, at_most=MOST)
+    rng = np.random.default_rng(whole("seed", seed, at_least=0))
+    counts = np.clip(np.rint(sizes), 0, users).astype(np.int64)
+    check_memory("what is to be simulated", 64 * int(counts.sum()))
+    chosen = [rng.choice(users, size, replace=False) for size in counts]
+    user = np.concatenate([*chosen, np.empty(0, dtype=np.int64)])
+    task = np.repeat(np.arange(len(counts)), counts)
+    order = np.lexsort((task, user))
+    return Graph(user[order], task[order], np.arange(users, dtype=np.uint64), len(counts))
 
 
 def simulate_interactions(
