@@ -1,12 +1,14 @@
 """Rows of users, as an engine loads them: one form for ratings, events and examples of tasks."""
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from apportion.data.graph import Graph
+from apportion.errors import ParameterError
 
 Integers = NDArray[np.integer[Any]]
 
@@ -64,6 +66,10 @@ class Rows:
         pairs = Graph(user[new], self.task[new], self.user_key, self.tasks, self.task_key)
         return pairs, np.cumsum(new) - 1
 
+    def without_labels(self) -> Self:
+        """The same rows as events, whose label is one."""
+        return replace(self, label=None)
+
     def of_users(self, first: int, stop: int) -> Self:
         """The rows of some users alone: a shard, as a cluster holds it."""
         rows = slice(self.start[first], self.start[stop])
@@ -82,3 +88,23 @@ class Rows:
             feature_row=feature_row,
             task_key=self.task_key,
         )
+
+
+class StoredRows(ABC):
+    """Rows that lie elsewhere, as in the partitions of a cluster: only the engine of that place loads them."""
+
+    @property
+    @abstractmethod
+    def tasks(self) -> int:
+        """The number of tasks in the catalog."""
+
+    @abstractmethod
+    def without_labels(self) -> "StoredRows":
+        """The same rows as events, whose label is one."""
+
+
+def in_memory(rows: Rows | StoredRows) -> Rows:
+    """The rows; what lies elsewhere is refused."""
+    if isinstance(rows, StoredRows):
+        raise ParameterError("the rows lie in Spark: train with engine=ap.SparkEngine(session)")
+    return rows
