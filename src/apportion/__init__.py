@@ -20,7 +20,7 @@ from apportion.allocation import (
     UniformWeights,
 )
 from apportion.data import Interactions, TaskData, simulate_interactions, simulate_tasks
-from apportion.engine import CpuEngine, Engine, ReferenceEngine
+from apportion.engine import CpuEngine, Engine, ReferenceEngine, SparkEngine
 from apportion.errors import (
     ApportionError,
     BudgetExceededError,
@@ -82,6 +82,7 @@ __all__ = [
     "Regularization",
     "ReleaseError",
     "Shares",
+    "SparkEngine",
     "Steps",
     "SufficientStatistics",
     "TailSampling",

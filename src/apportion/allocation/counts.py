@@ -13,6 +13,7 @@ from scipy.special import ndtri
 from apportion.accounts.declared import Declared
 from apportion.checks import LEAST_SHARE, number, whole, word
 from apportion.engine import Session, queries
+from apportion.engine.feed import exact, released
 from apportion.errors import ParameterError
 from apportion.privacy import ADD_OR_REMOVE, Curator, Part, UserBound
 
@@ -107,8 +108,8 @@ class PrivateCounts(Counts):
         """Noisy counts, floored, [tasks]."""
         key = curator.noise.sampling_key("counts") if self.method == "sample" else None
         release = self.declared().open(curator, session.tasks)
-        [(_, sums)] = session.sums(queries.Counts(self.cap, key), release.grids)
-        noisy = release.feed(0, *sums)[0][:, 0]
+        [sums] = released(session, queries.Counts(self.cap, key), release)
+        noisy = sums[:, 0]
         noise_scale = release.records[0].noise_scale
         if self.over_estimate:
             noisy = noisy + noise_scale * float(ndtri(1 - 0.005 / session.tasks))
@@ -143,7 +144,7 @@ class PublicCounts(Counts):
         """The given sizes, at least one each, [tasks]."""
         del curator  # free: nothing is released
         if self.values is None:
-            [(_, (sizes,))] = session.exact_sums(queries.Counts(1))
+            [sizes] = exact(session, queries.Counts(1))
             return np.maximum(sizes[:, 0], 1.0)
         if len(self.values) != session.tasks:
             raise ParameterError(f"public counts must be {session.tasks} numbers, one per task")

@@ -91,7 +91,7 @@ class Rows:
 
 
 class StoredRows(ABC):
-    """Rows that lie elsewhere, as in the partitions of a cluster: only the engine of that place loads them."""
+    """Rows that lie elsewhere, as on a cluster: only the engine of that place loads them."""
 
     @property
     @abstractmethod

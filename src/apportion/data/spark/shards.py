@@ -33,6 +33,7 @@ class SparkRows(StoredRows):
         task_key: as ``Rows.task_key``.
         labels: whether rows have labels that count.
         dimension: the length of loaded feature vectors; 0 if they are solved.
+        digests: of the shards, by label, if they are stored.
     """
 
     frame: Any
@@ -41,6 +42,7 @@ class SparkRows(StoredRows):
     task_key: NDArray[np.uint64] | None = None
     labels: bool = True
     dimension: int = 0
+    digests: dict[int, str] | None = None
 
     @property
     def tasks(self) -> int:
@@ -116,7 +118,9 @@ def labels(session: Any, shards: int) -> list[int]:
     place = f"pmod(hash(cast(id as int)), {shards})"
     table = session.range(wide).selectExpr("cast(id as int) label", f"{place} place").toArrow()
     first: dict[int, int] = {}
-    for label, at in sorted(zip(table["label"].to_pylist(), table["place"].to_pylist(), strict=True)):
+    for label, at in sorted(
+        zip(table["label"].to_pylist(), table["place"].to_pylist(), strict=True)
+    ):
         first.setdefault(at, label)
     return [first[at] for at in range(shards)]
 

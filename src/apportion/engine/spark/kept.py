@@ -120,7 +120,9 @@ class Written:
                     name, _ = self._weights[id(own)]
                 else:
                     arrays = (own.user, own.task, own.values)
-                    name = [(place_of(pickle.PickleBuffer(each)), each.dtype.str) for each in arrays]
+                    name = [
+                        (place_of(pickle.PickleBuffer(each)), each.dtype.str) for each in arrays
+                    ]
                 weights[id(own)] = (name, own)
                 return name
 

@@ -22,9 +22,7 @@ from apportion.twins.users import turned_items
 class ShardedSession(Session):
     """See ``Session``. Nothing is computed before a sum is asked for; then every shard is one task."""
 
-    def __init__(
-        self, session: Any, rows: SparkRows, most_shuffled: int, over: list[str]
-    ) -> None:
+    def __init__(self, session: Any, rows: SparkRows, most_shuffled: int, over: list[str]) -> None:
         self._session, self._rows, self._most_shuffled = session, rows, most_shuffled
         self._tasks = rows.tasks
         self._dimension = rows.dimension
@@ -32,7 +30,7 @@ class ShardedSession(Session):
         self._serial = 0
         self._over = over
         self._run = uuid.uuid4().hex
-        self._ids = Traveling(session, (rows.task_ids, rows.task_key))
+        self._common = Traveling(session, (rows.task_ids, rows.task_key, rows.digests))
         self._here = numbers_here()
         weakref.finalize(self, over.append, self._run)
 
@@ -106,7 +104,13 @@ class ShardedSession(Session):
         check_shuffle(name, size, self._rows.shards, self._most_shuffled)
         ask = Ask(name, Traveling(self._session, arguments))
         work = Work(
-            self._run, self._ids, self._rows.labels, self._calls, ask, self._here, tuple(self._over)
+            self._run,
+            self._common,
+            self._rows.labels,
+            self._calls,
+            ask,
+            self._here,
+            tuple(self._over),
         )
         try:
             yield from summed(self._rows.frame, work, self._rows.shards, size)

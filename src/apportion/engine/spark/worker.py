@@ -1,4 +1,4 @@
-"""What a task does: tell its shard's session what it has missed, ask it for a sum, send that off in blocks."""
+"""What a task does: tell its shard's session what it has missed, and ask it for a sum."""
 
 import hashlib
 import os
@@ -12,7 +12,7 @@ import numpy as np
 
 from apportion import native
 from apportion.data.spark.sessions import Traveling, error_text
-from apportion.data.spark.shards import collect, join, read_shard
+from apportion.data.spark.shards import collect, digest, join, read_shard
 from apportion.engine.base import Array, Block, Engine
 from apportion.engine.choice import find_engine
 from apportion.engine.cpu import NativeKernels
@@ -21,7 +21,7 @@ from apportion.engine.session import LocalSession
 from apportion.engine.spark.calls import Call
 from apportion.engine.spark.kept import Kept
 from apportion.engine.spark.tree import ERROR, row, rows_of
-from apportion.errors import ApportionError, ParameterError
+from apportion.errors import ApportionError, DataError, ParameterError
 from apportion.version import __version__
 
 # Sessions that this process has at hand, the latest last; others are in files of the executor.
@@ -43,7 +43,7 @@ class Work:
 
     Attributes
         run: the name of the training.
-        ids: of the tasks that shards have rows of, and their keys.
+        common: to all shards: ids of the tasks that there are rows of, their keys, digests of the shards.
         labels: whether the labels of rows count.
         calls: what the session was told.
         ask: what it is asked.
@@ -52,7 +52,7 @@ class Work:
     """
 
     run: str
-    ids: Traveling
+    common: Traveling
     labels: bool
     calls: tuple[Call, ...]
     ask: Ask
@@ -76,8 +76,11 @@ class Work:
     def _answer(self, root: Path, label: int, pieces: dict[int, Any]) -> Iterator[Any]:
         kept = self._find(root, label)
         if kept is None:
-            ids, keys = self.ids.value
-            rows = read_shard(join(pieces), ids, keys, labels=self.labels)
+            ids, keys, digests = self.common.value
+            content = join(pieces)
+            if digests is not None and digests.get(label) != digest(content):
+                raise DataError("the stored rows are not those that were written: store them again")
+            rows = read_shard(content, ids, keys, labels=self.labels)
             kept = Kept(LocalSession(rows, _kernels()), root / self.run / str(label))
         pieces.clear()
         for call in self.calls:
