@@ -1,5 +1,6 @@
 """Sessions of Spark; where it is missing, its tests are skipped and say why."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,11 @@ import pytest
 from tests.engine.spark.running import make_session, missing
 
 WHY_NOT = missing()
+
+
+# Where these tests must not be left out, as in .ci/run.
+if WHY_NOT and os.environ.get("APPORTION_NEEDS_ENGINES"):
+    raise RuntimeError(f"the tests of Spark would be skipped: {WHY_NOT}")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

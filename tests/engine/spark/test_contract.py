@@ -1,14 +1,15 @@
 """The contract of engines, held by shards of a Spark cluster: whole numbers equal to the bit."""
 
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from apportion.data.rows import Rows
 from apportion.engine import CpuEngine, ReferenceEngine, SparkEngine, queries
 from apportion.engine.spark import tree
+from apportion.engine.spark.session import ShardedSession
 from apportion.errors import ParameterError, ReleaseError
 from tests.engine.contract.cases import answer, asked, make_rows, ready
 from tests.engine.contract.test_users import GRAMIAN, RIGHT, solved
@@ -54,7 +55,7 @@ def test_solved_users_and_candidates_are_those_of_one_machine(spark: Any) -> Non
     np.testing.assert_array_equal(counts, expected)
 
 
-@pytest.mark.parametrize(("at_once", "fan"), product([2**28, 1], [8, 2]))
+@pytest.mark.parametrize(("at_once", "fan"), [*product([2**28, 1], [8, 2])])
 def test_neither_blocks_nor_the_tree_change_anything(
     spark: Any, monkeypatch: pytest.MonkeyPatch, at_once: int, fan: int
 ) -> None:
@@ -99,14 +100,13 @@ def test_an_error_of_ours_in_a_task_is_the_same_error_on_the_driver(spark: Any) 
         list(SparkEngine(spark).load(rows).sums(Unknown(), (1.0,)))
 
 
-def test_sessions_that_are_over_leave_no_files(spark: Any, tmp_path: Any) -> None:
-    from pathlib import Path
-
+def test_sessions_that_are_over_leave_no_files(spark: Any) -> None:
     from pyspark import SparkFiles
 
     rows = make_rows(2000, 20, 8, 6)
     engine = SparkEngine(spark)
     first = ready(engine, rows)
+    assert isinstance(first, ShardedSession)
     run = Path(SparkFiles.getRootDirectory()) / "apportion" / first._run
     answer(first, asked(rows)["statistics"])
     assert any(run.rglob("*.arrays"))
@@ -115,9 +115,8 @@ def test_sessions_that_are_over_leave_no_files(spark: Any, tmp_path: Any) -> Non
     assert not run.exists()
 
 
-def test_rows_of_other_kinds_are_refused(spark: Any) -> None:
+def test_what_is_no_rows_and_no_session_is_refused(spark: Any) -> None:
     with pytest.raises(ParameterError, match="cannot load"):
         SparkEngine(spark).load(object())
     with pytest.raises(ParameterError, match="SparkSession"):
         SparkEngine("local[2]")
-    assert isinstance(make_rows(1, 2, 1, 1), Rows)

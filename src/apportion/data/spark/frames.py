@@ -12,7 +12,7 @@ from apportion.data.catalog import Catalog, read_catalog
 from apportion.data.ids import number_ids, read_column
 from apportion.data.rows import Rows
 from apportion.data.spark.sessions import Traveling, error_text, parallelism, spark_errors
-from apportion.data.spark.shards import cut, labels, shard_bytes
+from apportion.data.spark.shards import SCHEMA, cut, labels, shard_bytes
 from apportion.errors import ApportionError, DataError, ParameterError
 
 ERROR = -1  # instead of a shard's label: the data is the text of an error
@@ -86,22 +86,28 @@ def find_ids(frame: Any, column: str, member: str, catalog: Catalog) -> NDArray[
     return number_ids(read_column(member, pl.Series(table[column])))[0]
 
 
-def shard_count(frame: Any, session: Any) -> int:
+def _shard_count(rows: int, session: Any) -> int:
     """How many shards: as many as tasks run at once, unless rows are few or very many."""
-    rows = frame.count()
     some = min(parallelism(session), max(1, -(-rows // _FEW_ROWS)))
     return max(int(some), int(-(-rows // _MANY_ROWS)))
 
 
-def sharded(frame: Any, user: str, ids: NDArray[Any], build: Build, shards: int) -> Any:
-    """The frame of shards that ``build`` makes of a frame's columns, one in each partition."""
+def sharded(
+    frame: Any, user: str, ids: NDArray[Any], build: Build, shards: int | None
+) -> tuple[Any, int]:
+    """The frame of shards that ``build`` makes of a frame's columns, one in each partition; how many."""
     session = frame.sparkSession
+    rows = frame.count()
+    if rows == 0:  # Spark asks no task about an empty frame
+        import pyarrow as pa
+
+        nobody = cut(labels(session, 1)[0], shard_bytes(build(ids, {})))
+        return session.createDataFrame(pa.Table.from_batches(nobody)), 1
+    shards = _shard_count(rows, session) if shards is None else shards
     if dict(frame.dtypes)[user] == "string":
         frame = frame.mapInArrow(_Plain(user), frame.schema)
     build_task = _Build(labels(session, shards), Traveling(session, ids), build)
-    return frame.repartition(shards, user).mapInArrow(
-        build_task, "shard int, chunk int, chunks int, data binary"
-    )
+    return frame.repartition(shards, user).mapInArrow(build_task, SCHEMA), shards
 
 
 @dataclass(frozen=True)

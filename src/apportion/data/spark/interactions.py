@@ -11,7 +11,7 @@ from apportion.data.catalog import Catalog
 from apportion.data.ids import id_keys
 from apportion.data.interactions import Interactions, check_range
 from apportion.data.rows import Rows
-from apportion.data.spark.frames import columns_of, find_frame, find_ids, shard_count, sharded
+from apportion.data.spark.frames import columns_of, find_frame, find_ids, sharded
 from apportion.data.spark.shards import SparkRows
 from apportion.data.spark.store import Store, read_store, write_store
 from apportion.errors import DataError, ParameterError
@@ -108,8 +108,8 @@ def interactions_from_spark(
         if rating is None:
             raise ParameterError("positives needs ratings: name their column")
     frame = columns_of(find_frame(frame), [user, item], [] if rating is None else [rating])
-    session = frame.sparkSession
-    count = shard_count(frame, session) if shards is None else whole("shards", shards, at_least=1)
+    if shards is not None:
+        whole("shards", shards, at_least=1, at_most=2**20)
     ids = find_ids(frame, item, "item", items)
     build = _Build(user, item, rating, rating_range, outside, positives)
     events = "given" if rating is None else None
@@ -122,7 +122,7 @@ def interactions_from_spark(
         "catalog_is_public": items is not None,
         "catalog_from_data": isinstance(items, str),
     }
-    made = sharded(frame, user, ids, build, count)
+    made, count = sharded(frame, user, ids, build, shards)
     return SparkInteractions(write_store(made, count, settings, ids, store))
 
 

@@ -66,7 +66,7 @@ def read_shard(
     arrays = from_bytes(content)
     if not labels:
         arrays.pop("label", None)
-    return Rows(task_ids=task_ids, task_key=task_key, **arrays)  # type: ignore[arg-type]
+    return Rows(task_ids=task_ids, task_key=task_key, **arrays)
 
 
 def cut(label: int, content: bytes) -> Iterator[Any]:

@@ -11,6 +11,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,7 @@ class Store:
         self, frame: Any, settings: dict[str, Any], ids: NDArray[Any], digests: dict[int, str]
     ) -> None:
         self.frame, self.settings, self.ids, self.digests = frame, settings, ids, digests
+        weakref.finalize(self, _unpersist, frame).atexit = False
 
 
 def write_store(
@@ -117,6 +119,11 @@ def _manifest(session: Any, path: str) -> dict[str, bytes] | None:
             return None
         raise DataError(f"{path} cannot be read ({type(error).__name__})") from None
     return {row["name"]: bytes(row["content"]) for row in rows}
+
+
+def _unpersist(frame: Any) -> None:
+    with suppress(Exception):  # Spark may have been stopped
+        frame.unpersist()
 
 
 def _temporary(session: Any) -> str:

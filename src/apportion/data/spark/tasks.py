@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from apportion.checks import whole
 from apportion.data.catalog import Catalog
 from apportion.data.rows import Rows
-from apportion.data.spark.frames import columns_of, find_frame, find_ids, shard_count, sharded
+from apportion.data.spark.frames import columns_of, find_frame, find_ids, sharded
 from apportion.data.spark.shards import SparkRows
 from apportion.data.spark.store import Store, read_store, write_store
 from apportion.data.tasks import TaskData
@@ -105,8 +105,8 @@ def tasks_from_spark(
     if isinstance(features, str) or not features:
         raise ParameterError("features must be a list of column names, at least one")
     frame = columns_of(find_frame(frame), [user, task], [*features, label])
-    session = frame.sparkSession
-    count = shard_count(frame, session) if shards is None else whole("shards", shards, at_least=1)
+    if shards is not None:
+        whole("shards", shards, at_least=1, at_most=2**20)
     ids = find_ids(frame, task, "task", tasks)
     settings = {
         "kind": "tasks",
@@ -114,7 +114,7 @@ def tasks_from_spark(
         "catalog_is_public": tasks is not None,
         "catalog_from_data": isinstance(tasks, str),
     }
-    made = sharded(frame, user, ids, _Build(user, task, tuple(features), label), count)
+    made, count = sharded(frame, user, ids, _Build(user, task, tuple(features), label), shards)
     return SparkTaskData(write_store(made, count, settings, ids, store))
 
 

@@ -119,7 +119,7 @@ class Written:
                 if id(own) in self._weights:
                     name, _ = self._weights[id(own)]
                 else:
-                    arrays = (own.user, own.task, own.values)
+                    arrays: tuple[Any, ...] = (own.user, own.task, own.values)
                     name = [
                         (place_of(pickle.PickleBuffer(each)), each.dtype.str) for each in arrays
                     ]
