@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -19,7 +20,7 @@ from threadpoolctl import threadpool_limits
 import apportion as ap
 from apportion.engine import CpuEngine, Session, queries
 from apportion.engine.topk import top
-from apportion.engine.users import solve_users
+from apportion.engine.users import UserSolver
 from apportion.privacy import UserBound
 from apportion.threads import thread_count
 from apportion.twins import users as twin
@@ -41,6 +42,10 @@ def fastest(*works: Callable[[], object], rounds: int = 5) -> list[float]:
     return best
 
 
+def solve(start: Any, item: Any, label: Any, items: Any, ridge: Any, shared: Any) -> None:
+    UserSolver(items, shared).solve(start, item, label, ridge)
+
+
 def sweeps() -> None:
     """User step, statistics and moments of data of MovieLens-20M's shape."""
     data = ap.simulate_interactions(users=USERS, items=ITEMS, rows=ROWS, rating_range=None)
@@ -59,7 +64,7 @@ def sweeps() -> None:
             system = (start, item, label, items, ridge, shared)
             slowly = (some, item[own], label[own], items, ridge[few], shared)
             ours, plain = fastest(
-                partial(solve_users, *system),
+                partial(solve, *system),
                 partial(in_one_thread, twin.solve_users, *slowly),
                 rounds=3,
             )

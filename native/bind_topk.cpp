@@ -24,16 +24,26 @@ nb::object top(nb::handle scores_, int64_t k, nb::handle start_, nb::handle skip
     return nb::make_tuple(places.object, best.object);
 }
 
-nb::object score(nb::handle vectors_, nb::handle items_, int64_t threads) {
-    const auto vectors = given<float, 2>(vectors_, "vectors"), items = given<float, 2>(items_, "items");
-    const int64_t rows = vectors.shape(0), columns = items.shape(0), d = items.shape(1);
-    require(vectors.shape(1) == d, "vectors and items must have as many columns");
-    const int64_t panels = (columns + PANEL - 1) / PANEL;
-    const Result<float> turned(panels * PANEL, d), scores(rows, columns);
-    const Scoring all{vectors.data(), items.data(), rows, columns, d, turned.data, scores.data};
-    Work turning(panels), scoring((rows + ROWS_OF_SCORES - 1) / ROWS_OF_SCORES);
-    run(turning, threads, [&] { topk_kernels().turn_items(all, turning); });
-    run(scoring, threads, [&] { topk_kernels().score(all, scoring); });
+nb::object turn_items(nb::handle items_, int64_t threads) {
+    const auto items = given<float, 2>(items_, "items");
+    const int64_t columns = items.shape(0), d = items.shape(1), panels = (columns + PANEL - 1) / PANEL;
+    const Result<float> turned(panels * PANEL, d);
+    const Turning all{items.data(), columns, d, turned.data};
+    Work work(panels);
+    run(work, threads, [&] { topk_kernels().turn_items(all, work); });
+    return turned.object;
+}
+
+nb::object score(nb::handle vectors_, nb::handle panels_, int64_t columns, int64_t threads) {
+    const auto vectors = given<float, 2>(vectors_, "vectors"), panels = given<float, 2>(panels_, "panels");
+    const int64_t rows = vectors.shape(0), d = panels.shape(1);
+    require(vectors.shape(1) == d, "vectors and panels must have as many columns");
+    require(columns >= 0 && (columns + PANEL - 1) / PANEL * PANEL == panels.shape(0),
+            "panels must hold the columns");
+    const Result<float> scores(rows, columns);
+    const Scoring all{vectors.data(), panels.data(), rows, columns, d, scores.data};
+    Work work((rows + ROWS_OF_SCORES - 1) / ROWS_OF_SCORES);
+    run(work, threads, [&] { topk_kernels().score(all, work); });
     return scores.object;
 }
 
@@ -41,5 +51,6 @@ nb::object score(nb::handle vectors_, nb::handle items_, int64_t threads) {
 
 void bind_topk(nb::module_& module) {
     module.def("top", &top, "scores"_a, "k"_a, "start"_a, "skip"_a, "threads"_a);
-    module.def("score", &score, "vectors"_a, "items"_a, "threads"_a);
+    module.def("turn_items", &turn_items, "items"_a, "threads"_a);
+    module.def("score", &score, "vectors"_a, "panels"_a, "columns"_a, "threads"_a);
 }

@@ -61,7 +61,7 @@ void top(const Top& all, Work& work) {
 }
 
 // Panel p holds columns PANEL p and on, entry by entry: [d, PANEL]; zeros beyond the last.
-void turn_items(const Scoring& all, Work& work) {
+void turn_items(const Turning& all, Work& work) {
     for (int64_t panel; (panel = work.take()) >= 0;) {
         const int64_t first = panel * PANEL, columns = std::min(PANEL, all.columns - first);
         float* out = all.panels + first * all.d;

@@ -16,16 +16,22 @@ struct Top {
     float* best;      // [rows, k]
 };
 
+// Items as scoring reads them: panel by panel, [columns in whole panels, d].
+struct Turning {
+    const float* items;  // [columns, d]
+    int64_t columns, d;
+    float* panels;
+};
+
 struct Scoring {
-    const float *vectors, *items;  // [rows, d], [columns, d]
+    const float *vectors, *panels;  // [rows, d], as above
     int64_t rows, columns, d;
-    float* panels;  // [columns in whole panels, d]: room for the items, turned
     float* scores;  // [rows, columns]
 };
 
 struct TopKernels {
     void (*top)(const Top&, Work&);             // a piece: a row
-    void (*turn_items)(const Scoring&, Work&);  // a panel
+    void (*turn_items)(const Turning&, Work&);  // a panel
     void (*score)(const Scoring&, Work&);       // ROWS_OF_SCORES rows
 };
 

@@ -8,6 +8,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 KERNEL = ROOT / "src/apportion/privacy"
+# The NumPy definition of the sampler is proved on the page, too.
+PROVED = (*sorted(KERNEL.glob("*.py")), ROOT / "src/apportion/twins/noise.py")
 PAGE = (ROOT / "docs/proofs.md").read_text("utf-8")
 ROWS = re.findall(r"^\| `([^`]+)` \|", PAGE, re.MULTILINE)
 SIZES = re.findall(r"^\| `([^`]+/[^`]+)` \| (\d+) \|", PAGE, re.MULTILINE)
@@ -25,14 +27,14 @@ def public_names(source: str) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("module", sorted(KERNEL.glob("*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("module", PROVED, ids=lambda path: path.stem)
 def test_every_public_name_of_the_kernel_has_its_entry(module: Path) -> None:
     missing = public_names(module.read_text("utf-8")) - set(ROWS)
     assert not missing, f"docs/proofs.md says nothing of {sorted(missing)}"
 
 
 def test_what_is_gone_has_no_entry() -> None:
-    known = set().union(*(public_names(path.read_text("utf-8")) for path in KERNEL.glob("*.py")))
+    known = set().union(*(public_names(path.read_text("utf-8")) for path in PROVED))
     assert {row for row in ROWS if "/" not in row} <= known
 
 
@@ -53,4 +55,4 @@ def test_the_trusted_base_has_all_files_that_bound_sum_or_keep_count() -> None:
 
 def test_the_kernel_is_small() -> None:
     lines = sum(len(path.read_text("utf-8").splitlines()) for path in KERNEL.glob("*.py"))
-    assert lines <= 1850
+    assert lines <= 1800

@@ -1,8 +1,10 @@
 """Stacks of small matrices, block by block."""
 
+from threading import Event, Thread
+
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from apportion.threads import in_threads, thread_count
 from tests.threads import this_many_threads
@@ -47,3 +49,32 @@ def test_how_many_threads(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert thread_count() == usual
     monkeypatch.setenv("APPORTION_NUM_THREADS", "7")
     assert thread_count() == 7
+
+
+def test_blas_is_restored_after_calls_that_overlap() -> None:
+    def blas() -> set[int]:
+        return {lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"}
+
+    def start() -> tuple[Thread, Event]:
+        inside, go_on = Event(), Event()
+
+        def wait(stack: np.ndarray) -> np.ndarray:
+            inside.set()
+            go_on.wait(10)
+            return stack
+
+        thread = Thread(target=in_threads, args=(wait, np.zeros((1, 1))))
+        thread.start()
+        assert inside.wait(10)
+        return thread, go_on
+
+    two = threadpool_limits(2, "blas")  # no context: only that would keep other threads from it
+    try:
+        before = blas()
+        # The second begins while the first is inside, and ends after it.
+        for thread, go_on in [start(), start()]:
+            go_on.set()
+            thread.join()
+        assert blas() == before
+    finally:
+        two.restore_original_limits()

@@ -18,6 +18,7 @@ from apportion.allocation import (
     TailSampling,
     UniformSampling,
     UniformWeights,
+    theory,
 )
 from apportion.data import Interactions, TaskData, simulate_interactions, simulate_tasks
 from apportion.engine import CpuEngine, Engine, ReferenceEngine, SparkEngine
@@ -44,6 +45,7 @@ from apportion.recommend import (
     Shares,
     SufficientStatistics,
     load,
+    presets,
 )
 from apportion.tasks import Loss, MultiTaskClassifier, MultiTaskDescent, MultiTaskRidge, Steps
 from apportion.version import __version__
@@ -94,6 +96,8 @@ __all__ = [
     "epsilon_from_mu",
     "load",
     "mu_from_epsilon",
+    "presets",
     "simulate_interactions",
     "simulate_tasks",
+    "theory",
 ]

@@ -5,11 +5,14 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
+
+from apportion.limits import processors
 
 Array = NDArray[np.float64]
 Result = TypeVar("Result")
@@ -20,16 +23,17 @@ _OPERATIONS = 2**21
 
 
 def thread_count() -> int:
-    """How many threads work is shared out to: processors that this process may use.
+    """How many threads work is shared out to: processors that this process, and its container, may use.
 
     ``APPORTION_NUM_THREADS`` sets another number.
     """
     asked = os.environ.get("APPORTION_NUM_THREADS", "")
     if asked.isdecimal() and int(asked) > 0:
         return int(asked)
+    own = os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
-        return max(1, len(os.sched_getaffinity(0)))
-    return os.cpu_count() or 1
+        own = len(os.sched_getaffinity(0))
+    return max(1, min(own, _allowed() or own))
 
 
 def in_threads(function: Callable[..., Array], *stacks: Array) -> Array:
@@ -40,7 +44,7 @@ def in_threads(function: Callable[..., Array], *stacks: Array) -> Array:
     and the blocks of the stack get one each.
     """
     threads = min(thread_count(), len(stacks[0]))
-    with _controller().limit(limits=1, user_api="blas"):
+    with _ONE_BLAS_THREAD:
         if threads < 2:
             return function(*stacks)
         edges = np.linspace(0, len(stacks[0]), threads + 1).astype(int)
@@ -86,6 +90,38 @@ def extremes(pieces: Sequence[NDArray[Any]]) -> tuple[Any, Any]:
         share_out(lambda piece: (piece.min(), piece.max()), [each for each in pieces if len(each)])
     )
     return found[:, 0].min(), found[:, 1].max()
+
+
+class _OneBlasThread:
+    """While anybody is inside, BLAS has one thread; the last one out restores what was before.
+
+    Each caller restoring what it had found would leave one thread for good: the second finds the first's.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._inside = 0
+        self._limit: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._limit = _controller().limit(limits=1, user_api="blas")
+            self._inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limit.restore_original_limits()
+
+
+_ONE_BLAS_THREAD = _OneBlasThread()
+
+
+@cache
+def _allowed() -> int | None:
+    return processors()
 
 
 @cache

@@ -56,7 +56,7 @@ def test_the_files_are_for_their_owner_alone(tmp_path: Path) -> None:
         (tmp_path / "touched.db").touch(0o666)
         Budget.create(tmp_path / "touched.db", CAP)
         with sqlite3.connect(budget.path) as connection:  # keeps the log alive
-            connection.execute("SELECT * FROM cap").fetchall()
+            connection.execute("SELECT * FROM events").fetchall()
             budget.reserve("x", ONE).leave()
             found = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
         connection.close()
@@ -124,7 +124,7 @@ def test_a_reader_sees_what_is_counted_also_in_the_log(budget: Budget) -> None:
     assert (trainings, doubt) == (1, None)
     assert "cannot write" in error
     with sqlite3.connect(budget.path) as connection:  # what follows stays in the log
-        connection.execute("SELECT * FROM cap").fetchall()
+        connection.execute("SELECT * FROM events").fetchall()
         budget.set_aside("y", ONE)
         assert Path(f"{budget.path}-wal").stat().st_size > 0
         epsilon, trainings, doubt, _ = read_as_another(budget)

@@ -1,9 +1,13 @@
 """The theorems as functions: consistency between them, the paper's special cases, measured truth."""
 
 import math
+import warnings
+from dataclasses import replace
 
+import dp_accounting
 import numpy as np
 import pytest
+from dp_accounting import pld, rdp
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -127,3 +131,103 @@ def test_concentration_is_a_small_multiple_of_the_log_under_the_paper_s_assumpti
     spent = np.bincount(graph.user, weights=weights[graph.task] ** 2)
     assert measured == pytest.approx(spent.max() / spent.mean())
     assert 1 < measured < math.log(graph.users)
+
+
+def one_small_task(users: int, tasks: int = 100) -> ap.TaskData:
+    """Every user is in about a fifth of the tasks; the first task has a single user."""
+    rng = np.random.default_rng(users)
+    member = rng.random((users, tasks)) < 0.2
+    member[:, 0] = False
+    member[7, 0] = True
+    user, task = np.nonzero(member)
+    return ap.TaskData(user, task, np.ones((len(user), 1)), np.zeros(len(user)), tasks=tasks)
+
+
+@pytest.mark.parametrize("users", [1_000, 10_000])
+def test_lemma_a4_is_false_where_a_task_is_small(users: int) -> None:
+    graph = one_small_task(users).graph
+    sizes = graph.task_sizes()
+    weights = theory.optimal_task_weights(sizes, 0.5, users)
+    measured = theory.measured_concentration(graph, weights)
+    # The user of the small task spends n / m times what the average user spends: no c makes it c log n.
+    assert measured >= users / len(sizes)
+    assert not theory.lemma_holds(sizes, 0.5, users)
+    assert measured <= theory.concentration_bound(sizes, 0.5, users)
+
+
+@given(
+    hnp.arrays(np.float64, st.integers(1, 40), elements=st.floats(1.0, 1e5)),
+    st.sampled_from([0.25, 0.5]),
+)
+def test_the_bound_is_never_above_bernstein_s(sizes: np.ndarray, exponent: float) -> None:
+    users = 100_000
+    part, log = theory.largest_part(sizes, exponent, users), math.log(users)
+    bernstein = 1 + math.sqrt(6 * part * log) + part * log
+    assert theory.concentration_bound(sizes, exponent, users) <= 1.01 * bernstein
+
+
+@pytest.mark.parametrize("exponent", [0.25, 0.5])
+def test_no_user_exceeds_the_bound_under_the_paper_s_assumption(exponent: float) -> None:
+    for seed in range(5):
+        graph = ap.simulate_tasks(users=2000, tasks=60, tasks_per_user=6, seed=seed).graph
+        sizes = np.maximum(graph.task_sizes(), 1)
+        weights = theory.optimal_task_weights(sizes, exponent, 2000)
+        # Fails with probability 1 / 2000^2 for each of ten.
+        assert theory.measured_concentration(graph, weights) <= theory.concentration_bound(
+            sizes, exponent, 2000
+        )
+
+
+def test_scaled_to_the_worst_user_the_closed_form_may_lose_to_uniform_weights() -> None:
+    graph = one_small_task(5_000).graph
+    sizes = graph.task_sizes()
+    values = {}
+    for exponent in (0.0, 0.5):
+        weights = theory.optimal_task_weights(sizes, exponent, 5_000)
+        values[exponent] = theory.objective(
+            weights, sizes, 1.0, theory.largest_spending(graph, weights)
+        )
+    best = theory.solve_task_weights(graph, gamma=1.0).objective
+    assert best < values[0.0] < values[0.5]
+
+
+def test_clipping_weights_warn_where_the_lemma_does_not_hold() -> None:
+    small = one_small_task(3_000)
+    clip = ap.AdaptiveWeights(0.5, mode="clip", users=3_000, counts=ap.PublicCounts())
+    with pytest.warns(UserWarning, match="too small for c"):
+        ap.MultiTaskRidge(allocation=clip).fit(small)
+    even = ap.simulate_tasks(users=3_000, tasks=20, tasks_per_user=5, skew=8.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ap.MultiTaskRidge(allocation=clip).fit(even)
+        given = replace(clip, concentration=50.0)
+        ap.MultiTaskRidge(allocation=given).fit(small)
+
+
+def test_renyi_beside_the_exact_accounting() -> None:
+    mu = ap.mu_from_epsilon(1.0, 1e-5)
+    assert theory.rdp_budget(mu) == pytest.approx(0.0359, abs=1e-4)
+    assert theory.sufficient_budget(1.0, 1e-5) == pytest.approx(0.0109, abs=1e-4)
+    # What the paper's condition allows is private, and less than what is allowed.
+    for epsilon in (0.1, 1.0, 5.0, 11.0):
+        beta = theory.sufficient_budget(epsilon, 1e-5)
+        assert theory.epsilon_from_rdp(beta, 1e-5) <= epsilon
+        assert ap.epsilon_from_mu(math.sqrt(2 * beta), 1e-5) < epsilon
+    with pytest.raises(ap.ParameterError, match="epsilon <= log"):
+        theory.sufficient_budget(20.0, 1e-5)
+    assert theory.rdp_curve(0.02, 3.0) == pytest.approx(0.06)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 5.0, 20.0])
+def test_dp_accounting_checks_both(epsilon: float) -> None:
+    delta, mu = 1e-5, ap.mu_from_epsilon(epsilon, 1e-5)
+    event = dp_accounting.GaussianDpEvent(1 / mu)
+    orders = 1 + np.geomspace(1e-2, 1e3, 2000)
+    renyi = rdp.RdpAccountant(orders).compose(event)
+    beta = theory.rdp_budget(mu)
+    ours = theory.epsilon_from_rdp(beta, delta)  # by Mironov's conversion; theirs is tighter
+    converted = beta * orders + math.log(1 / delta) / (orders - 1)
+    assert ours == pytest.approx(converted.min(), rel=1e-4)
+    assert epsilon < renyi.get_epsilon(delta) < ours < 1.5 * epsilon
+    exact = pld.PLDAccountant(value_discretization_interval=1e-3).compose(event)
+    assert exact.get_epsilon(delta) == pytest.approx(epsilon, rel=5e-3)

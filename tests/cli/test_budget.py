@@ -127,7 +127,7 @@ def test_close_ends_what_was_killed(tmp_path: Path) -> None:
         run("budget", "close", moved, other.token)
     assert json.loads(run("budget", "close", moved, other.token, "--unknown", "--json")) == {
         "epsilon": 2.0, "delta": 1e-5, "counted": 0.0, "left": pytest.approx(2.0), "trainings": 2,
-        "not_ended": 0, "doubt": None,
+        "not_ended": 0, "doubt": None, "last_hash": Budget(moved).last_hash,
     }  # fmt: skip
 
 

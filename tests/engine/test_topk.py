@@ -41,8 +41,9 @@ def test_the_best_that_are_not_skipped(k: int, threads: int) -> None:
 def test_scores_are_products_and_the_same_for_a_user_alone(threads: int) -> None:
     vectors, items = RNG.normal(size=(9, 17)), RNG.normal(size=(30, 17))
     with this_many_threads(threads):
-        found = topk.score(vectors, items)  # of any type
-        alone = [topk.score(vector[None], items)[0] for vector in vectors]
+        scores = topk.ItemScores(items)  # of any type
+        found = scores.of(vectors)
+        alone = [scores.of(vector[None])[0] for vector in vectors]
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, vectors @ items.T, atol=1e-4)
     np.testing.assert_array_equal(found, alone)

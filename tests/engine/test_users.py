@@ -8,9 +8,21 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from apportion.engine import users
-from apportion.engine.users import solve_users
+from apportion.engine.users import UserSolver
 from apportion.native import kernels
 from tests.threads import this_many_threads
+
+
+def solve_users(
+    start: np.ndarray,
+    item: np.ndarray,
+    label: np.ndarray,
+    items: np.ndarray,
+    ridge: np.ndarray,
+    shared: np.ndarray,
+) -> np.ndarray:
+    return UserSolver(items, shared).solve(start, item, label, ridge)
+
 
 SIZES = [1, 3, 16, 17, 32, 64, 100, 128]
 ITEMS = 300

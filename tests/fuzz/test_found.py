@@ -17,7 +17,8 @@ from apportion.cli import data as data_command
 from apportion.data.files import write_frame
 from apportion.data.simulate import _user_sizes
 from apportion.json_text import parse_json
-from apportion.recommend.recommender import ItemModel, Recommender
+from apportion.recommend.model import ItemModel
+from apportion.recommend.recommender import Recommender
 from tests.fuzz.harness import OUTSIDE, USER
 from tests.fuzz.test_full_disk import no_file_larger_than
 

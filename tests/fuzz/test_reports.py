@@ -34,7 +34,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def read(kind: str, text: str, folder: Path) -> Any:
     if kind != "plan":
         found = READERS[kind](text)
-        str(found), found.to_json()
+        ledger_to_json(found) if kind == "ledger" else (str(found), found.to_json())
         return found
     (folder / "plan.json").write_bytes(text.encode("utf-8", "surrogatepass"))
     found = Preparation.read(folder / "plan.json")

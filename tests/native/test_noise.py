@@ -9,7 +9,8 @@ import pytest
 
 from apportion.native import kernels
 from apportion.privacy import NoiseSource, discrete
-from apportion.privacy.discrete import Scales, blocks, exponential, fill_noise
+from apportion.privacy.discrete import Scales, blocks
+from apportion.twins.noise import DOUBTFUL, exponential, fill_noise
 
 compiled = pytest.mark.skipif(kernels is None, reason="no compiled kernels")
 VARIANCES = [1.0, 2.5, 1024.0, 1025.0, 1e6 + 0.1, 1e14, 2.0**100]
@@ -32,7 +33,7 @@ def filled(
         )  # fmt: skip
         stops.append(stop)
         at, used, state, size, *_ = stop
-        if state != discrete._DOUBTFUL:
+        if state != DOUBTFUL:
             done = at // len(scales.order)  # of the next row only some columns count
             return [stops, out.reshape(-1, len(scales.order))[:done].tolist()]
         at += size % 2

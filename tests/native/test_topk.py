@@ -49,6 +49,10 @@ def test_ties_in_order_of_columns(module: Any) -> None:
     assert best.tolist() == [[3, 3, 2, 1, -np.inf, -np.inf]]
 
 
+def scores_of(module: Any, vectors: Any, items: Any, threads: int = 1) -> Any:
+    return module.score(vectors, module.turn_items(items, threads), len(items), threads)
+
+
 @compiled
 @pytest.mark.parametrize("rows", [0, 1, 2, 3, 7, 8, 9, 63, 64, 65])
 @pytest.mark.parametrize("columns", [1, 31, 32, 33, 100])
@@ -57,10 +61,10 @@ def test_scores(rows: int, columns: int, d: int) -> None:
     rng = np.random.default_rng(0)
     vectors = rng.normal(size=(rows, d)).astype(np.float32)
     items = rng.normal(size=(columns, d)).astype(np.float32)
-    each = by_isa(lambda: kernels.score(vectors, items, 2))
+    each = by_isa(lambda: scores_of(kernels, vectors, items))
     for scores in each:
         np.testing.assert_array_equal(scores, each[0])
-    np.testing.assert_allclose(each[0], twin.score(vectors, items, 1), atol=1e-4)
+    np.testing.assert_allclose(each[0], scores_of(twin, vectors, items), atol=1e-4)
     # The definition: one chain of sums, each rounded once.
     chain = np.zeros((rows, columns))
     for k in range(d):
@@ -75,16 +79,17 @@ def test_a_user_alone_has_the_same_scores(module: Any, d: int) -> None:
     rng = np.random.default_rng(1)
     vectors = rng.normal(size=(70, d)).astype(np.float32)
     items = rng.normal(size=(300, d)).astype(np.float32)
-    together = module.score(vectors, items, 3)
+    together = scores_of(module, vectors, items, 3)
     for row in range(70):
-        np.testing.assert_array_equal(module.score(vectors[[row]], items, 1)[0], together[row])
-    np.testing.assert_array_equal(module.score(vectors, items[200:], 1), together[:, 200:])
+        np.testing.assert_array_equal(scores_of(module, vectors[[row]], items)[0], together[row])
+    np.testing.assert_array_equal(scores_of(module, vectors, items[200:]), together[:, 200:])
 
 
 @compiled
 def test_wrong_calls_are_refused() -> None:
     scores, start, skip = rows_of(20)
     start[0], skip[10], skip[11] = 3, 0, 19
+    panels = kernels.turn_items(scores, 1)  # 32 columns, of which one has 20
     for call in (
         lambda: kernels.top(scores, -1, start, skip, 1),
         lambda: kernels.top(scores, 2**62, start, skip, 1),
@@ -95,10 +100,14 @@ def test_wrong_calls_are_refused() -> None:
         lambda: kernels.top(scores, 1, start, skip - 1, 1),
         lambda: kernels.top(scores, 1, start, skip + 1, 1),
         lambda: kernels.top(scores.T, 1, start, skip, 1),
-        lambda: kernels.score(scores, scores[:, 1:].copy(), 1),
-        lambda: kernels.score(scores, scores, 0),
+        lambda: kernels.score(scores, panels[:, 1:].copy(), 20, 1),
+        lambda: kernels.score(scores, panels, 33, 1),
+        lambda: kernels.score(scores, panels, 0, 1),
+        lambda: kernels.score(scores, panels, -1, 1),
+        lambda: kernels.score(scores, panels, 20, 0),
+        lambda: kernels.turn_items(scores, 0),
     ):  # fmt: skip
         with pytest.raises((ValueError, MemoryError)):
             call()
     with pytest.raises(TypeError):
-        kernels.score(scores.astype(np.float64), scores, 1)
+        kernels.score(scores.astype(np.float64), panels, 20, 1)

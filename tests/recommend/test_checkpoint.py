@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import apportion as ap
+from apportion.accounts.reservation import Reservation
 from apportion.audit.observer import observed
 from apportion.errors import CheckpointError, ParameterError
-from apportion.privacy import Curator
 from apportion.recommend import factorization
 from apportion.tasks import base
 from tests.recommend import killed
@@ -315,7 +315,7 @@ def test_a_reservation_is_settled_where_a_finished_training_was_killed(
     tmp_path: Path, data: ap.Interactions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     budget = ap.Budget.create(tmp_path / "budget.db", cap=ap.PrivacyTarget(6.0, 1e-5))
-    monkeypatch.setattr(Curator, "settle", raise_crash_now)
+    monkeypatch.setattr(Reservation, "settle", raise_crash_now)
     with pytest.raises(Crash):
         model().fit(data, budget=budget, checkpoint=tmp_path / "c")
     monkeypatch.undo()
@@ -336,7 +336,7 @@ def test_without_a_checkpoint_an_error_gives_back_what_was_not_spent(
     assert 0 < budget.epsilon < 4
 
 
-def raise_crash_now(self: Curator) -> None:
+def raise_crash_now(self: Reservation) -> None:
     del self
     raise Crash
 
@@ -416,7 +416,7 @@ def test_a_budget_settles_only_for_what_its_checkpoint_released(
 ) -> None:
     budget = ap.Budget.create(tmp_path / "budget.db", cap=ap.PrivacyTarget(6.0, 1e-5))
     given = model().prepare(data, budget=budget) if prepared else None
-    monkeypatch.setattr(Curator, "settle", raise_crash_now)
+    monkeypatch.setattr(Reservation, "settle", raise_crash_now)
     with pytest.raises(Crash):
         model().fit(data, preparation=given, budget=budget, checkpoint=tmp_path / "c")
     monkeypatch.undo()

@@ -26,7 +26,8 @@ from apportion.recommend import MatrixFactorization, Offsets, contents
 from apportion.recommend.contents import FILES, REPORT, SETTINGS, TENSORS
 from apportion.recommend.files import check_target, load, save
 from apportion.recommend.fold_in import FoldIn
-from apportion.recommend.recommender import ItemModel, Recommender
+from apportion.recommend.model import ItemModel
+from apportion.recommend.recommender import Recommender
 
 
 def make_model(

@@ -17,7 +17,8 @@ from apportion.recommend.metrics import (
     ranking_metrics,
     rating_metrics,
 )
-from apportion.recommend.recommender import ItemModel, Recommender
+from apportion.recommend.model import ItemModel
+from apportion.recommend.recommender import Recommender
 
 RNG = np.random.default_rng(5)
 CATALOG = [f"item {i}" for i in range(40)]
@@ -136,7 +137,7 @@ def test_blocks_of_users_and_items_do_not_matter(monkeypatch: pytest.MonkeyPatch
     ranking = ranking_metrics(model, HELD, COUNTS)
     overlap = neighbor_overlap(model, reference, COUNTS, k=5)
     # Seven rows of scores at once.
-    monkeypatch.setattr("apportion.recommend.recommender._BLOCK_BYTES", 7 * 4 * len(CATALOG))
+    monkeypatch.setattr("apportion.recommend.scoring.BLOCK_BYTES", 7 * 4 * len(CATALOG))
     assert_same(ranking_metrics(model, HELD, COUNTS), ranking)
     np.testing.assert_allclose(neighbor_overlap(model, reference, COUNTS, k=5), overlap)
 

@@ -163,11 +163,11 @@ def test_ids_of_every_kind_are_written(ids: list[Any]) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"format": 2},
+        {"format": 1},
         {"sums": [1.0]},
         {"sums": "abc"},
         {"sums": [math.nan] * 30},
-        {"sizes": [0.0] * 30},
+        {"sizes": [math.inf] * 30},
         {"sizes": [None] * 30},
         {"users": -1},
         {"users": "many"},

@@ -80,11 +80,11 @@ class TestOneUser:
 
     def test_unknown_items(self) -> None:
         model = recommender(EXPLICIT)
-        with pytest.raises(ap.DataError, match="history: row 1 is not in the model's catalog"):
+        with pytest.raises(ap.DataError, match="history: item 11 is not in the model's catalog"):
             model.recommend({10: 5.0, 11: 3.0})
-        with pytest.raises(ap.DataError, match="strings or both hold whole numbers"):
+        with pytest.raises(ap.DataError, match="by whole numbers"):
             model.recommend({"10": 5.0})
-        with pytest.raises(ap.DataError, match="items: row 0"):
+        with pytest.raises(ap.DataError, match="items: item 12 is not in"):
             model.predict({10: 5.0}, [12])
         # An unknown item says nothing about taste, but its rating belongs to the user's mean.
         vector = model.fold_in({10: 5.0, 11: 3.0}, unknown="ignore")
@@ -209,11 +209,11 @@ class TestManyUsers:
         np.testing.assert_allclose(model.predict_many(data, data)[unknown], expected)
 
     def test_blocks(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from apportion.recommend import recommender as module
+        from apportion.recommend import scoring as module
 
         model, data = recommender(IMPLICIT), self.data()
         whole = model.recommend_many(data, k=3)
-        monkeypatch.setattr(module, "_BLOCK_BYTES", 1)
+        monkeypatch.setattr(module, "BLOCK_BYTES", 1)
         assert len(list(model.recommend_blocks(data, 3))) == data.users
         assert alike(whole, model.recommend_many(data, k=3))
         some = [block[0].tolist() for block in model.recommend_blocks(data, 3, users=[2, 0])]
@@ -327,11 +327,13 @@ class TestIntercepts:
     def test_newcomers(self) -> None:
         model = recommender(EXPLICIT, intercepts=INTERCEPTS)
         np.testing.assert_allclose(model.predict({}, [10, 20, 80]), [2.75, 4.5, 5.0])
-        # Who is not known gets what is liked, and what is popular where counts are known.
+        # Who is not known gets what is liked, by the rule that predicts, also where counts are known.
         assert model.recommend({}, k=3)[0].tolist() == [80, 20, 50]
         counts = np.array([1, 9, 3, 4, 2, 8, 1, 1, 1], dtype=float)
         model = recommender(EXPLICIT, counts=counts, intercepts=INTERCEPTS)
-        assert model.recommend({}, k=3)[0].tolist() == [10, 50, 30]
+        ids, scores = model.recommend({}, k=9)
+        assert ids[:3].tolist() == [80, 20, 50]
+        np.testing.assert_allclose(scores, model.predict({}, ids))
 
     @pytest.mark.parametrize("intercepts", [None, INTERCEPTS[:0]], ids=["without", "with"])
     def test_a_model_without_items(self, intercepts: Any) -> None:
@@ -343,12 +345,12 @@ class TestIntercepts:
         assert len(model.recommend({7: 2.0}, unknown="ignore")[0]) == 0
 
     def test_blocks(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from apportion.recommend import recommender as module
+        from apportion.recommend import scoring as module
 
         model = recommender(EXPLICIT, intercepts=INTERCEPTS)
         data = TestManyUsers().data()
         whole = model.predict_many(data, data), model.recommend_many(data, k=3)
-        monkeypatch.setattr(module, "_BLOCK_BYTES", 1)
+        monkeypatch.setattr(module, "BLOCK_BYTES", 1)
         np.testing.assert_array_equal(model.predict_many(data, data), whole[0])
         assert alike(model.recommend_many(data, k=3), whole[1])
 
@@ -378,7 +380,7 @@ class TestSimilarItems:
 
     def test_wrong_arguments(self) -> None:
         model = recommender(IMPLICIT)
-        with pytest.raises(ap.DataError, match="item: row 0 is not in the model's catalog"):
+        with pytest.raises(ap.DataError, match="item: item 5 is not in the model's catalog"):
             model.similar_items(5)
         with pytest.raises(ap.ParameterError, match="by must be"):
             model.similar_items(10, by="l2")

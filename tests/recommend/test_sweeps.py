@@ -140,8 +140,7 @@ def test_what_an_item_is_solved_with(feedback: Any) -> None:
     prepared = model.prepare(data)
     with mock.patch.object(training, "shrink", spying):
         model.fit(data, preparation=prepared)
-    allocation = ap.AdaptiveWeights(0.25 if feedback == "explicit" else 0.1)
-    scale, counts = allocation.typical_weights(prepared.sizes, prepared.sums)
+    scale, counts = training.typical_weights(model._settings(data), prepared)
     # Unobserved pairs weigh on all users alike.
     unobserved = 0.3 * prepared.users * scale if feedback == "implicit" else 0.0
     ridge = 0.05 * scale * counts if feedback == "explicit" else 1.5 * scale

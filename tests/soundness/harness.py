@@ -105,14 +105,18 @@ def ridge(allocation: ap.Allocation, **settings: Any) -> Fit:
 
 
 def descent(
-    allocation: ap.Allocation, clip: Any = "user", sampling_rate: float = 1.0, **settings: Any
+    allocation: ap.Allocation,
+    clip: Any = "user",
+    sampling_rate: float = 1.0,
+    steps: ap.Steps | None = None,
+    **settings: Any,
 ) -> Fit:
     def fit(data: ap.TaskData) -> Any:
         return ap.MultiTaskDescent(
             epsilon=1.0,
             feature_bound=FEATURE_BOUND,
             label_bound=LABEL_BOUND,
-            steps=ap.Steps(3, clip=clip, sampling_rate=sampling_rate),
+            steps=steps or ap.Steps(3, clip=clip, sampling_rate=sampling_rate),
             allocation=allocation,
             noise_seed=1,
             **settings,
@@ -121,10 +125,10 @@ def descent(
     return fit
 
 
-def classifier(**settings: Any) -> Fit:
+def classifier(steps: ap.Steps | int = 2, **settings: Any) -> Fit:
     def fit(data: ap.TaskData) -> Any:
         return ap.MultiTaskClassifier(
-            epsilon=1.0, feature_bound=FEATURE_BOUND, steps=2, seed=0, noise_seed=1, **settings
+            epsilon=1.0, feature_bound=FEATURE_BOUND, steps=steps, seed=0, noise_seed=1, **settings
         ).fit(data)
 
     return fit

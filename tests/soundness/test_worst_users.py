@@ -61,9 +61,9 @@ def test_adding_a_worst_case_user_to_descent(
 @pytest.mark.parametrize(
     "settings",
     [
-        {"alpha": 3.0, "momentum": 0.5},
-        {"schedule": "theory", "users": 30},
-        {"schedule": "1/t", "average": 0.0},
+        {"alpha": 3.0, "steps": ap.Steps(3, momentum=0.5)},
+        {"steps": ap.Steps(3, "theory", users=30)},
+        {"steps": ap.Steps(3, "1/t", average=0.0)},
     ],
 )
 def test_what_comes_after_a_step_uses_released_values_only(settings: dict[str, object]) -> None:
@@ -71,7 +71,9 @@ def test_what_comes_after_a_step_uses_released_values_only(settings: dict[str, o
 
 
 @pytest.mark.parametrize("extra", worst_users().values(), ids=worst_users().keys())
-@pytest.mark.parametrize("settings", [{}, {"negatives": 1, "clip": "row"}, {"intercept": False}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"negatives": 1, "steps": ap.Steps(2, clip="row")}, {"intercept": False}]
+)
 def test_adding_a_worst_case_user_to_a_classifier(
     extra: dict[str, object], settings: dict[str, object]
 ) -> None:

@@ -12,7 +12,7 @@ from apportion.data import SHAPES, Interactions
 from apportion.data.datasets import DATA_SETS
 from apportion.data.simulate import _long_tail
 from apportion.recommend.metrics import ranking_metrics
-from apportion.studies import benchmark
+from apportion.studies import benchmark, skew
 from apportion.studies.benchmark import (
     METHODS,
     Case,
@@ -24,6 +24,7 @@ from apportion.studies.benchmark import (
     read_settings,
 )
 from apportion.studies.comparison import Comparison, mean_and_error
+from tests.data.test_datasets import write_zip
 from tests.studies.recommender import both_protocols, small_data, write_archive
 
 PROTOCOLS = {
@@ -34,6 +35,15 @@ PROTOCOLS = {
     "msd": {"top-k"},
 }
 BENCHMARKS = {"rating": RatingBenchmark, "top-k": TopKBenchmark}
+
+
+# Published figures: users, items, rows (Table 1 of the paper).
+PUBLISHED = {
+    "ml-10m": (69_878, 10_677, 10_000_054),
+    "ml-20m": (136_677, 20_108, 9_990_682),
+    "msd": (571_355, 41_140, 33_633_450),
+}
+REAL = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
 @pytest.fixture
@@ -244,6 +254,60 @@ def test_the_top_k_protocol(top_k: TopKBenchmark) -> None:
     assert _pairs(top_k.data) <= _pairs(kept)
 
 
+RATED, LIKED = 60, 44
+
+
+def write_ml_20m(path: Path) -> Path:
+    """An archive of ml-20m's form: 100 users rate 60 movies, of which only 44 ever get a 4 or more."""
+    rows = [
+        (user, movie, 5.0 if movie < LIKED else 2.0)
+        for user in range(100)
+        for movie in range(RATED)
+        if (user + movie) % 4 == 0
+    ]
+    lines = "".join(f"{user},{movie},{rating},1\n" for user, movie, rating in rows)
+    content = f"userId,movieId,rating,timestamp\n{lines}".encode()
+    return write_zip(path, {"ml-20m/ratings.csv": content})
+
+
+def test_the_catalog_of_ml_20m_is_the_movies_with_events(tmp_path: Path) -> None:
+    [here] = read_benchmarks("ml-20m", write_ml_20m(tmp_path / "ml-20m.zip"), held_out=10)
+    [statistics] = skew.run([here]).statistics
+    assert (statistics["users"], statistics["items"]) == (100, LIKED)
+    split = here.split(0)
+    assert isinstance(split, TopKSplit)
+    assert (split.train.items, len(split.sliced)) == (LIKED, math.ceil(0.1 * LIKED))
+    model = here.model(Case("ALS")).set_params(factors=2, sweeps=1).fit(split.train)
+    assert len(model.item_ids) == 5
+
+
+def test_movies_of_held_out_users_alone_are_dropped(settings: Path) -> None:
+    table = read_settings("ml-1m")["top-k"]
+    users, items = np.repeat(np.arange(60), 5), np.tile(np.arange(5), 60)
+    first = TopKBenchmark("x", _loved(users, items), {**table, "held_out": 10}).split(0)
+    assert isinstance(first, TopKSplit)
+    alone = int(first.test.users[0])  # now with a movie that nobody else has
+    data = _loved(np.append(users, alone), np.append(items, 5))
+    split = TopKBenchmark("x", data, {**table, "held_out": 10}).split(0)
+    assert isinstance(split, TopKSplit)
+    assert alone in split.test.users
+    parts = (split.train, split.validation.labels, split.test.history, split.test.labels)
+    assert [part.items for part in parts] == [5] * 4
+    assert 5 not in split.train.item_ids
+
+
+def _loved(users: Any, items: Any) -> Interactions:
+    return Interactions(
+        users, items, np.full(len(users), 5.0), items="public", rating_range=(1.0, 5.0)
+    )
+
+
+def test_too_many_held_out_users_are_refused(tmp_path: Path) -> None:
+    [here] = read_benchmarks("ml-20m", write_ml_20m(tmp_path / "ml-20m.zip"))
+    with pytest.raises(ap.DataError, match=r"too few to hold out 10,000 .*--held-out"):
+        here.split(0)
+
+
 def test_items_of_few_users_are_left_out_if_asked_for(settings: Path) -> None:
     table = {**read_settings("ml-1m")["top-k"], "item_users": 30}
     counts = small_data().positives(3.0).graph.task_sizes()
@@ -299,3 +363,17 @@ def test_reading_benchmarks(settings: Path, tmp_path: Path) -> None:
     (settings / "ml-1m.toml").write_text(both_protocols().split("[top-k]")[0])
     with pytest.raises(ap.ParameterError, match="ml-1m has no protocol 'top-k', only rating"):
         read_benchmarks("ml-1m", archive, "top-k")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_published_figures_on_the_real_archives(name: str) -> None:
+    path = REAL / ("train_triplets.txt.zip" if name == "msd" else f"{name}.zip")
+    if not path.exists():
+        pytest.skip(f"{path.name} is not at hand")
+    [here] = read_benchmarks(name, path)
+    [statistics] = skew.run([here]).statistics
+    users, items, rows = PUBLISHED[name]
+    assert (statistics["users"], statistics["rows"]) == (users, rows)
+    # Which movies training users have depends on who is held out: Liang et al. drew other users.
+    assert statistics["items"] == pytest.approx(items, abs=50 if name == "ml-20m" else 0)

@@ -115,7 +115,7 @@ def test_neighbors_are_those_of_the_model(archive: Path) -> None:
     titles = titles_of("ml-1m", archive)
     found = Neighbors(here, titles, ("Film 7 (",), epsilons=(5.0,), seeds=1).run()
     split = here.split(0)
-    model = here.model(Case("AdaDPALS", 5.0)).fit(split.train)
+    model = here.model(Case("AdaDPALS", 5.0, 1 / 3)).fit(split.train)
     expected, _ = model.similar_items(7, 6, by="dot")
     rows = [row for row in found.lists if row["method"] == "AdaDPALS"]
     assert [row["title"] for row in rows] == [f"Film {item} (1999)" for item in expected]
@@ -132,9 +132,29 @@ def test_items_to_look_at_go_from_popular_to_rare(archive: Path) -> None:
     assert {row["title"] for row in found.lists} <= {str(item) for item in range(40)}
 
 
-def test_a_query_without_a_match(run: Run) -> None:
-    with pytest.raises(ap.DataError, match="no item that all models know has 'Pinocchio'"):
+def test_a_query_without_a_match_is_reported_before_anything_is_trained(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("trained")
+
+    monkeypatch.setattr(ap.MatrixFactorization, "fit", refuse)
+    with pytest.raises(ap.DataError, match="ml-1m has no item with 'Pinocchio' in its title"):
         run("neighbors", "--epsilon", "1", "--seeds", "1", "--query", "Pinocchio")
+
+
+def test_neighbors_are_asked_for_as_in_the_paper(archive: Path) -> None:
+    [here] = read_benchmarks("ml-1m", archive, "top-k")
+    ids = here.split(0).train.item_ids
+    titles = {ids[3]: ("Pinocchio (1940)", ""), ids[9]: ("Interstellar (2014)", "")}
+    study = Neighbors(here, titles, seeds=1)
+    assert tuple(study.epsilons) == (1.0,)
+    assert study.case("AdaDPALS", 1.0) == Case("AdaDPALS", 1.0, 1 / 3)
+    assert study.case("DPALS tail", 1.0) == Case("DPALS tail", 1.0)
+    assert len(study.not_there) == 3
+    assert all("Pinocchio" not in title for title in study.not_there)
+    found = study.run()
+    assert {row["query"] for row in found.lists} == {"Pinocchio (1940)", "Interstellar (2014)"}
 
 
 def test_skew(archive: Path, tmp_path: Path) -> None:
@@ -143,18 +163,23 @@ def test_skew(archive: Path, tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["reproduce", "skew", *twice, *out])
     assert result.exit_code == 0, result.output
     assert "top 10%" in result.output
-    assert written(tmp_path / "out") == {"skew.csv", "skew.png"}
+    assert written(tmp_path / "out") == {"skew.csv", "skew.png", "statistics.csv"}
+    for title in ("|Omega|", "R_0", "R_1"):
+        assert title in result.output
 
 
 def test_the_curve_of_skew(archive: Path) -> None:
     [here] = read_benchmarks("ml-1m", archive, "rating")
-    rows = skew.run([here])
+    found = skew.run([here])
     counts = np.sort(small_data().graph.task_sizes())[::-1]
-    assert [row["count"] for row in rows] == counts.tolist()
-    assert rows[-1]["share_of_rows"] == rows[-1]["share_of_items"] == 1.0
-    [summary] = skew.summarize(rows)
-    assert (summary["items"], summary["rows"]) == (40, 2_500)
-    assert summary["top_0.1"] == pytest.approx(counts[:4].sum() / 2_500)
+    assert [row["count"] for row in found.items] == counts.tolist()
+    assert found.items[-1]["share_of_rows"] == found.items[-1]["share_of_items"] == 1.0
+    [statistics] = found.statistics
+    assert [statistics[name] for name in ("users", "items", "rows")] == [120, 40, 2_500]
+    assert statistics["top_0.1"] == pytest.approx(counts[:4].sum() / 2_500)
+    roots = np.sqrt(counts).sum()
+    assert statistics["R_0"] == pytest.approx(math.sqrt(40 * 2_500) / roots)
+    assert statistics["R_1"] == pytest.approx((1 / counts).sum() * 2_500 / 40**2)
 
 
 def test_a_missing_archive_says_how_to_get_it(

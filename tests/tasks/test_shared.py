@@ -118,3 +118,19 @@ def test_what_is_too_large_to_be_squared_gets_no_coefficient() -> None:
     with np.errstate(over="ignore"):
         models = shrink(np.ones((2, 1)), 0.0, np.ones(2), np.array([[1e200]]), np.zeros(2))
     np.testing.assert_array_equal(models, 0.0)
+
+
+@pytest.mark.parametrize("equal", [0.0, 0.7])
+def test_directions_of_one_eigenvalue_have_no_basis_of_their_own(equal: float) -> None:
+    rng = np.random.default_rng(0)
+    turn = np.linalg.qr(rng.normal(size=(6, 6)))[0]
+    matrix = (turn * np.array([equal, equal, equal, 1.0, 2.0, 3.0])) @ turn.T
+    b, guess = rng.normal(size=(2, 40, 6))
+    mass, ridge, spread = rng.uniform(1, 5, (3, 40))
+    # Rounding decides which basis a library finds.
+    rounding = 1e-16 * rng.normal(size=(6, 6))
+    one, two = (
+        shrink(b, 0.5, mass, m, ridge, guess, spread)
+        for m in (matrix, matrix + rounding + rounding.T)
+    )
+    np.testing.assert_allclose(one, two, rtol=1e-9, atol=1e-12)

@@ -11,43 +11,44 @@ Guarantee
 
 Assumes
     The disk keeps what it says that it has written, nobody changes the file or puts an old copy in its
-    place, and all trainings on these people name the same file. Gaussian costs may be chosen by looking at
-    what earlier trainings released; those of trainings with sampled users must not be.
+    place (whoever keeps ``last_hash`` can tell), and all trainings on these people name the same file.
+    Gaussian costs may be chosen by looking at what earlier trainings released; those of trainings with
+    sampled users must not be.
 
 How
-    SQLite: see ``database``. Each operation opens the file, runs one transaction and closes it, so that
-    a budget may be shared by threads and processes. A training holds a lock while it runs
-    (``running``), so that one that was killed can be told from one that runs.
+    SQLite: see ``database``. The file is a log of events, each with a hash of itself and of all before it:
+    see ``log``, and ``history`` for what follows from them. Each operation opens the file, runs one
+    transaction and closes it, so that a budget may be shared by threads and processes. A training holds a
+    lock while it runs (``running``), so that one that was killed can be told from one that runs.
 """
 
-import json
 import math
 import secrets
-import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from sqlite3 import Connection
 from typing import Self
 
-from apportion.accounts.costs import ROUNDING, covers, kind, merged, whole_cost
+from apportion.accounts.costs import whole_cost
 from apportion.accounts.database import Database
-from apportion.accounts.ledgers import record_to_dict
-from apportion.accounts.left import largest_epsilon
-from apportion.accounts.rows import (
+from apportion.accounts.history import (
     Training,
     read_cap,
     read_costs,
     read_open,
-    read_releases,
+    read_training,
     read_trainings,
-    to_json,
+    to_plain,
 )
+from apportion.accounts.left import largest_epsilon
+from apportion.accounts.log import append, read_hashes
+from apportion.accounts.reservation import Reservation, end, warn_of_reservation
 from apportion.accounts.running import Running, State, is_lost, lock_path, machine, state_of
 from apportion.checks import number
 from apportion.errors import BudgetExceededError, BudgetFileError, ParameterError
 from apportion.privacy.ledger import PrivacyTarget, Record, total_epsilon
+from apportion.version import __version__
+
+_LONGEST_LABEL = 200
 
 
 class Budget:
@@ -58,6 +59,7 @@ class Budget:
     Args:
         path: of the file.
         timeout: how many seconds to wait for other processes.
+        label: what you call the trainings that this object pays for; ``history`` shows it.
 
     Attributes
         cap: the (epsilon, delta) of all trainings together.
@@ -76,8 +78,11 @@ class Budget:
     apportion.errors.BudgetExceededError: refused a training with epsilon 1.8 ...
     """
 
-    def __init__(self, path: str | Path, *, timeout: float = 60.0) -> None:
+    def __init__(self, path: str | Path, *, timeout: float = 60.0, label: str = "") -> None:
         timeout = number("timeout", timeout, at_least=0, at_most=1e6)
+        if not isinstance(label, str) or len(label) > _LONGEST_LABEL:
+            raise ParameterError(f"label must be a text of at most {_LONGEST_LABEL} letters")
+        self.label = label
         self._file = Database(path, timeout)
         self.path = self._file.path
         with self._file.transaction(write=False) as connection:
@@ -99,8 +104,8 @@ class Budget:
             raise ParameterError("a budget needs a finite epsilon")
         if cap.selection_delta > 0:
             raise ParameterError("a cap has one delta: selections are taken off it")
-        values = (secrets.token_hex(16), cap.epsilon, cap.delta, _now())
-        Database(path, timeout).create(values)
+        first = {"id": secrets.token_hex(16), "epsilon": cap.epsilon, "delta": cap.delta}
+        Database(path, timeout).create({**first, "version": __version__})
         return cls(path, timeout=timeout)
 
     def reserve(
@@ -124,7 +129,7 @@ class Budget:
         except BaseException:
             running.release(remove=True)
             raise
-        return Reservation(self, token, cost, running)
+        return Reservation(self._file, token, cost, running)
 
     def set_aside(self, what: str, target: PrivacyTarget) -> None:
         """Count a training that takes place elsewhere, for good.
@@ -144,14 +149,12 @@ class Budget:
         running = self._run(token)
         try:
             with self._file.transaction() as connection:
-                cost = read_open(connection, token)
-                connection.execute(
-                    "UPDATE trainings SET machine = ? WHERE token = ?", (machine(), token)
-                )
+                cost = read_open(connection, token).cost
+                append(connection, "resumed", token, {"machine": machine()})
         except BaseException as error:
             running.release(remove=isinstance(error, BudgetExceededError))
             raise
-        return Reservation(self, token, cost, running, resumed=True)
+        return Reservation(self._file, token, cost, running, resumed=True)
 
     def close(self, token: str, *, unknown: bool = False) -> Training:
         """End a training that was killed: from now on it counts for what it has committed.
@@ -180,7 +183,7 @@ class Budget:
         running = self._run(training.token)
         try:
             with self._file.transaction() as connection:
-                _end(connection, training.token)
+                end(connection, training.token)
         except BaseException:
             running.release(remove=False)
             raise
@@ -199,16 +202,17 @@ class Budget:
             ended, same = False, False
             try:
                 with self._file.transaction() as connection:
-                    same = read_releases(connection, token) == found
-                    _end(connection, token, keep=not same)
+                    training = read_training(connection, token)
+                    same = training is not None and training.released == found
+                    end(connection, token, keep=not same)
                 ended = True
             finally:
                 running.release(remove=ended)
         except BudgetFileError as error:
-            _warn_of_reservation(str(error))
+            warn_of_reservation(str(error))
             return
         if not same:
-            _warn_of_reservation("the budget has other releases of it than its checkpoint")
+            warn_of_reservation("the budget has other releases of it than its checkpoint")
 
     def state(self, training: Training) -> State:
         """Whether a training runs; what cannot be known counts as running."""
@@ -255,10 +259,42 @@ class Budget:
 
     def knows(self, token: str) -> bool:
         """Whether a training of this name has reserved something here."""
+        return self.training(token) is not None
+
+    def training(self, token: str) -> Training | None:
+        """The training of this name, if it is here."""
         with self._file.transaction(write=False) as connection:
-            query = "SELECT count(*) FROM trainings WHERE token = ?"
-            (found,) = connection.execute(query, (token,)).fetchone()
-        return bool(found)
+            return read_training(connection, token)
+
+    def note_saved(self, token: str, digest: str, output: str | Path) -> None:
+        """Note that the model of a training, with this digest, has been saved to this folder."""
+        with self._file.transaction() as connection:
+            if read_training(connection, token) is None:
+                raise BudgetFileError(f"training {token[:8]} is not in the budget {self.path}")
+            append(connection, "saved", token, {"digest": digest, "output": str(output)})
+
+    @property
+    def last_hash(self) -> str:
+        """The hash of the last event, of the whole log that is: keep it where the file is not."""
+        return self._hashes()[-1]
+
+    def events_since(self, last_hash: str) -> int:
+        """How many events there are after the one whose hash was kept.
+
+        An error if the log does not have it: it was changed, or an old copy is in its place.
+        """
+        self.history()  # the whole chain is checked
+        hashes = self._hashes()
+        if last_hash not in hashes:
+            raise BudgetFileError(
+                f"the log of {self.path} does not have the hash {last_hash[:16]}...: it was changed, or an "
+                "older copy was put in its place, which counts less. Find the file that has it"
+            )
+        return len(hashes) - 1 - hashes.index(last_hash)
+
+    def _hashes(self) -> list[str]:
+        with self._file.transaction(write=False) as connection:
+            return read_hashes(connection)
 
     def _counted(self) -> list[Record]:
         with self._file.transaction(write=False) as connection:
@@ -270,7 +306,9 @@ class Budget:
     def _insert(
         self, what: str, target: PrivacyTarget, cost: Sequence[Record], token: str, ended: bool
     ) -> None:
-        now = _now()
+        values = {"what": what, "epsilon": target.epsilon, "delta": target.delta}
+        values |= {"cost": to_plain(cost), "machine": machine()}
+        values |= {"label": self.label, "version": __version__}
         with self._file.transaction() as connection:
             (_, cap), counted = read_cap(connection), read_costs(connection)
             if total_epsilon([*counted, *cost], cap.delta) > cap.epsilon:
@@ -279,108 +317,6 @@ class Budget:
                     f"total would pass the budget's {cap.epsilon:g} at {cap.delta:g}, of which "
                     f"{total_epsilon(counted, cap.delta):.4g} is spent or reserved. Nothing was released"
                 )
-            values = (token, what, target.epsilon, target.delta, now, now if ended else None)
-            connection.execute(
-                "INSERT INTO trainings (token, what, epsilon, delta, began, ended, machine, cost)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (*values, machine(), to_json(cost)),
-            )
-
-
-@dataclass(frozen=True)
-class Reservation:
-    """What one training has set aside of a budget, while it runs."""
-
-    budget: Budget
-    token: str
-    cost: tuple[Record, ...]
-    running: Running
-    resumed: bool = False
-
-    def sampled_mu(self, steps: int, sampling_rate: float) -> float:
-        """The mu (as if all users took part) that is reserved for a release to sampled users."""
-        wanted = (steps, sampling_rate)
-        found = [record.mu for record in self.cost if kind(record) == wanted]
-        return max(found, default=0.0) / (1 + ROUNDING)
-
-    def tie(self, key: str) -> None:
-        """Tie the training to a noise key, by its digest; refuse another one than before.
-
-        The same release under another key would be a second noisy view.
-        """
-        with self.budget._file.transaction() as connection:
-            read_open(connection, self.token)
-            connection.execute(
-                "UPDATE trainings SET key = ? WHERE token = ? AND key IS NULL", (key, self.token)
-            )
-            query = "SELECT key FROM trainings WHERE token = ?"
-            if connection.execute(query, (self.token,)).fetchone() != (key,):
-                raise BudgetExceededError(
-                    "this training was begun under another noise key: its releases would be seen a "
-                    "second time, with other noise. Resume it from its checkpoint, or reserve anew"
-                )
-
-    def commit(self, records: Sequence[Record]) -> None:
-        """Write the records of one release to the budget, durably, all or none.
-
-        Refuses what passes the reservation, what was committed before, and anything once the training
-        has ended.
-        """
-        with self.budget._file.transaction() as connection:
-            reserved = read_open(connection, self.token)
-            before = read_releases(connection, self.token)
-            new = [one for one in records if not (self.resumed and before.get(one.name) == one)]
-            for record in new:
-                if record.name in before:
-                    raise BudgetExceededError(
-                        f"refused {record.name!r}: this training has released it already"
-                    )
-            if not covers(reserved, [*before.values(), *new]):
-                names = ", ".join(repr(record.name) for record in new)
-                raise BudgetExceededError(
-                    f"refused {names}: it would pass what this training has reserved"
-                )
-            connection.executemany(
-                "INSERT INTO releases VALUES (?, ?, ?, ?)",
-                [(self.token, one.name, _now(), json.dumps(record_to_dict(one))) for one in new],
-            )
-
-    def settle(self) -> None:
-        """End the training: from now on it counts for what it has released, and can release no more.
-
-        If that cannot be written, the reservation stays counted in full, with a warning.
-        """
-        ended = False
-        try:
-            with self.budget._file.transaction() as connection:
-                _end(connection, self.token)
-            ended = True
-        except BudgetFileError as error:
-            _warn_of_reservation(str(error))
-        finally:
-            self.running.release(remove=ended)
-
-    def leave(self) -> None:
-        """The training was interrupted and may be resumed: all of it stays reserved."""
-        self.running.release(remove=False)
-
-
-def _end(connection: Connection, token: str, *, keep: bool = False) -> None:
-    """Count a training for what it has committed, or (``keep``) for all that it has reserved, for good."""
-    if not keep:
-        spent = to_json(merged(read_releases(connection, token).values()))
-        connection.execute(
-            "UPDATE trainings SET cost = ? WHERE token = ? AND ended IS NULL", (spent, token)
-        )
-    connection.execute(
-        "UPDATE trainings SET ended = ? WHERE token = ? AND ended IS NULL", (_now(), token)
-    )
-
-
-def _warn_of_reservation(reason: str) -> None:
-    message = f"the whole reservation of this training stays counted: {reason}"
-    warnings.warn(message, RuntimeWarning, stacklevel=3)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+            if read_training(connection, token) is not None:
+                raise ParameterError(f"the budget has a training named {token} already")
+            append(connection, "set aside" if ended else "reserved", token, values)

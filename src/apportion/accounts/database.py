@@ -10,27 +10,20 @@ import shutil
 import sqlite3
 import stat
 import tempfile
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
+from apportion.accounts import log
 from apportion.accounts.durable import sync_folder
+from apportion.accounts.formats import BUDGET
+from apportion.accounts.migration import make_tables, migrate
 from apportion.errors import BudgetFileError, ParameterError
 
-VERSION = 2
 _APPLICATION = 0x41707074  # marks the file as ours, in its header
 _LOGS = ("-wal", "-journal")
 _TRIES = 20
-
-_TABLES = (
-    "CREATE TABLE cap (id TEXT NOT NULL, epsilon REAL NOT NULL, delta REAL NOT NULL,"
-    " began TEXT NOT NULL)",
-    "CREATE TABLE trainings (number INTEGER PRIMARY KEY, token TEXT NOT NULL UNIQUE,"
-    " what TEXT NOT NULL, epsilon REAL NOT NULL, delta REAL NOT NULL, began TEXT NOT NULL,"
-    " ended TEXT, machine TEXT NOT NULL, cost TEXT NOT NULL, key TEXT)",
-    "CREATE TABLE releases (training TEXT NOT NULL REFERENCES trainings (token),"
-    " name TEXT NOT NULL, at TEXT NOT NULL, record TEXT NOT NULL, PRIMARY KEY (training, name))",
-)
 
 
 class Database:
@@ -50,8 +43,8 @@ class Database:
         self._timeout = timeout
         self.behind = False
 
-    def create(self, values: tuple[str, float, float, str]) -> None:
-        """Make the file, for its owner alone, with this row for its cap.
+    def create(self, cap: Mapping[str, Any]) -> None:
+        """Make the file, for its owner alone, with this for the first event of its log.
 
         A creation that was killed leaves a file without tables, which is as good as none.
         """
@@ -68,11 +61,9 @@ class Database:
             if not _is_empty(connection):
                 raise ParameterError(f"{self.path} exists already")
             self.path.chmod(0o600)
-            for table in _TABLES:
-                connection.execute(table)
-            connection.execute("INSERT INTO cap VALUES (?, ?, ?, ?)", values)
+            make_tables(connection)
+            log.append(connection, "created", "", cap)
             connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-            connection.execute(f"PRAGMA user_version = {VERSION}")
             connection.execute("COMMIT")
         try:
             sync_folder(self.path.parent)
@@ -89,7 +80,12 @@ class Database:
         self.behind = False
         with self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-            _check_kind(connection, self._named)
+            if _version(connection, self._named) < BUDGET.number:
+                connection.execute("ROLLBACK")
+                connection.execute("BEGIN IMMEDIATE")
+                # Somebody else may have been faster.
+                if (version := _version(connection, self._named)) < BUDGET.number:
+                    migrate(connection, version)
             yield connection
             connection.execute("COMMIT")
 
@@ -208,13 +204,16 @@ def _is_empty(connection: sqlite3.Connection) -> bool:
     return int(tables) == 0
 
 
-def _check_kind(connection: sqlite3.Connection, path: Path) -> None:
+def _version(connection: sqlite3.Connection, path: Path) -> int:
+    """The format of a budget that can be read here, or migrated."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application != _APPLICATION:
         raise BudgetFileError(f"{path} is not a budget")
-    if version != VERSION:
-        raise BudgetFileError(
-            f"{path} was written by another version of apportion (format {version}, this version "
-            f"uses {VERSION}); update apportion"
-        )
+    needs = None
+    if version > BUDGET.number:
+        with suppress(sqlite3.Error):
+            [(needs,)] = connection.execute("SELECT needs FROM format")
+    if (refusal := BUDGET.refusal(path, version, needs)) is not None:
+        raise BudgetFileError(refusal)
+    return int(version)

@@ -1,5 +1,6 @@
 """How a user's one unit of budget is split among its tasks."""
 
+from apportion.allocation import theory
 from apportion.allocation.base import Allocation
 from apportion.allocation.counts import PrivateCounts, PublicCounts
 from apportion.allocation.optimal import OptimalWeights
@@ -15,4 +16,5 @@ __all__ = [
     "TailSampling",
     "UniformSampling",
     "UniformWeights",
+    "theory",
 ]

@@ -70,13 +70,18 @@ class Allocation(ABC):
         return Rule(self, np.ones(tasks) if sizes is None else sizes, key)
 
     def typical_weights(
-        self, sizes: NDArray[np.float64] | None, sums: NDArray[np.float64]
+        self,
+        sizes: NDArray[np.float64] | None,
+        counts: NDArray[np.float64] | None,
+        sums: NDArray[np.float64],
+        noise: float,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """About what weight a task's users have, and about how many they are, [tasks] each.
 
-        From released values: task sizes, and noisy sums over users of the weights of each task, [tasks].
+        From released values, [tasks] each: the sizes from which weights follow, the expected sizes, and noisy
+        sums over users of the weights of each task, with the standard deviation of their noise.
         """
-        del sizes, sums
+        del sizes, counts, sums, noise
         raise ParameterError(
             f"{type(self).__name__} has no typical weights: use AdaptiveWeights(0)"
         )

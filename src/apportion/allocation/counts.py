@@ -15,7 +15,10 @@ from apportion.checks import LEAST_SHARE, number, whole, word
 from apportion.engine import Session, queries
 from apportion.engine.feed import exact, released
 from apportion.errors import ParameterError
-from apportion.privacy import ADD_OR_REMOVE, Curator, Part, UserBound
+from apportion.privacy import ADD_OR_REMOVE, Curator, Ledger, Part, UserBound
+
+# The name of their release.
+COUNTS = "counts"
 
 
 class Counts(ABC):
@@ -24,8 +27,18 @@ class Counts(ABC):
     share: float
 
     @abstractmethod
+    def release(self, session: Session, curator: Curator) -> NDArray[np.float64]:
+        """Task sizes that may be used freely, as they are released: with noise, if there is any, [tasks]."""
+
+    def for_weights(self, noisy: NDArray[np.float64], noise: float) -> NDArray[np.float64]:
+        """Positive sizes from which weights follow, given released ones and their noise, [tasks]."""
+        del noise
+        return np.maximum(noisy, 1.0)
+
     def estimate(self, session: Session, curator: Curator) -> NDArray[np.float64]:
-        """Positive task sizes that may be used freely, [tasks]."""
+        """Release, and give the sizes from which weights follow, [tasks]."""
+        noisy = self.release(session, curator)
+        return self.for_weights(noisy, noise_of(curator.ledger, COUNTS))
 
     def declared(self) -> Declared | None:
         """The release that ``estimate`` makes, if it makes one."""
@@ -47,6 +60,12 @@ class Counts(ABC):
     def warnings(self) -> tuple[str, ...]:
         """What a reader of the privacy report should know."""
         return ()
+
+
+def noise_of(ledger: Ledger, name: str) -> float:
+    """The standard deviation of the noise of this release; 0 if there was none."""
+    found = [record.noise_scale for record in ledger if record.name == name]
+    return found[0] if found else 0.0
 
 
 def check_counts(counts: object) -> None:
@@ -74,8 +93,8 @@ class PrivateCounts(Counts):
         cap: a user in more tasks than this counts less; about the usual number of tasks per user.
         method: ``"scale"`` (every task counted, with less weight) or ``"sample"`` (``cap`` tasks
             chosen at random, as in the paper's code).
-        floor: counts below this many standard deviations of the noise are raised to that level.
-            Otherwise the noisiest of the small tasks would get the largest weights.
+        floor: for weights, counts below this many standard deviations of the noise are raised to that
+            level. Otherwise the noisiest of the small tasks would get the largest weights.
         over_estimate: add s, the error that no count passes with 99 % probability, so that weights
             are rather too small than too large (the paper's appendix on private counts).
     """
@@ -102,18 +121,20 @@ class PrivateCounts(Counts):
         bound = UserBound(
             math.sqrt(self.cap) * (1 + 1e-9), f"a user adds a vector of norm <= sqrt({self.cap})"
         )
-        return Declared("counts", (Part("counts", what, bound),), share=self.share)
+        return Declared(COUNTS, (Part(COUNTS, what, bound),), share=self.share)
 
-    def estimate(self, session: Session, curator: Curator) -> NDArray[np.float64]:
-        """Noisy counts, floored, [tasks]."""
+    def release(self, session: Session, curator: Curator) -> NDArray[np.float64]:
+        """Noisy counts, [tasks]."""
         key = curator.noise.sampling_key("counts") if self.method == "sample" else None
         release = self.declared().open(curator, session.tasks)
         [sums] = released(session, queries.Counts(self.cap, key), release)
-        noisy = sums[:, 0]
-        noise_scale = release.records[0].noise_scale
-        if self.over_estimate:
-            noisy = noisy + noise_scale * float(ndtri(1 - 0.005 / session.tasks))
-        return np.maximum(noisy, max(1.0, self.floor * noise_scale))
+        return sums[:, 0]
+
+    def for_weights(self, noisy: NDArray[np.float64], noise: float) -> NDArray[np.float64]:
+        """Noisy counts, floored, [tasks]."""
+        if self.over_estimate and len(noisy):
+            noisy = noisy + noise * float(ndtri(1 - 0.005 / len(noisy)))
+        return np.maximum(noisy, max(1.0, self.floor * noise))
 
 
 def _public_count(size: object) -> float:
@@ -140,7 +161,7 @@ class PublicCounts(Counts):
                 raise ParameterError("public counts must be a list of numbers") from None
             object.__setattr__(self, "values", sizes)
 
-    def estimate(self, session: Session, curator: Curator) -> NDArray[np.float64]:
+    def release(self, session: Session, curator: Curator) -> NDArray[np.float64]:
         """The given sizes, at least one each, [tasks]."""
         del curator  # free: nothing is released
         if self.values is None:

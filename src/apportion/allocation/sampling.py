@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from apportion.allocation.base import Allocation
 from apportion.allocation.counts import Counts, PrivateCounts, check_counts
+from apportion.allocation.denoising import expected_sizes
 from apportion.allocation.scaling import clipped
 from apportion.checks import whole
 from apportion.data import Graph
@@ -27,12 +28,16 @@ class _Sampling(Allocation):
         return clipped(graph.user, graph.task, chosen / math.sqrt(self.k))
 
     def typical_weights(
-        self, sizes: NDArray[np.float64] | None, sums: NDArray[np.float64]
+        self,
+        sizes: NDArray[np.float64] | None,
+        counts: NDArray[np.float64] | None,
+        sums: NDArray[np.float64],
+        noise: float,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """1 / sqrt(k), and the number of users who keep the task, at least one."""
-        del sizes
+        """1 / sqrt(k), and the number of users who keep the task."""
+        del sizes, counts
         weight = 1 / math.sqrt(self.k)
-        return np.full(len(sums), weight), np.maximum(sums / weight, 1.0)
+        return np.full(len(sums), weight), expected_sizes(sums / weight, noise / weight)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from apportion.errors import printable
 
 if TYPE_CHECKING:
     from apportion.accounts import Budget
-    from apportion.accounts.rows import Training
+    from apportion.accounts.history import Training
 
 app = typer.Typer(
     help="One privacy budget for repeated trainings on the same people.", no_args_is_help=True
@@ -47,18 +47,35 @@ def create(budget: File, epsilon: Epsilon, delta: Delta, json: Json = False) -> 
 
 
 @app.command("show")
-def show(budget: File, json: Json = False) -> None:
+def show(
+    budget: File,
+    expect: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HASH",
+            help="The last hash that was shown before: an error if the log does not go on from it.",
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
     """Show what is spent or reserved of a budget, and what is left. Whoever may read the file can do this.
+
+    The file is a log of events that are only ever added; the last line is a hash of all of them. Keep it
+    somewhere else: with [bold]--expect[/bold] an edit of the file, or an older copy in its place, is seen.
 
     [bold]Examples[/bold]
 
       apportion budget show budget.db
 
       apportion budget show budget.db --json
+
+      apportion budget show budget.db --expect 8d5c...
     """
     from apportion.accounts.budget import Budget
 
-    _show(Budget(budget), json)
+    opened = Budget(budget)
+    since = None if expect is None else opened.events_since(expect.strip().lower())
+    _show(opened, json, since)
 
 
 @app.command("reserve")
@@ -152,7 +169,7 @@ def close(
     _show(opened, json)
 
 
-def _show(budget: "Budget", json: bool) -> None:
+def _show(budget: "Budget", json: bool, since: int | None = None) -> None:
     trainings = budget.history()
     values = {
         "epsilon": budget.cap.epsilon,
@@ -162,7 +179,10 @@ def _show(budget: "Budget", json: bool) -> None:
         "trainings": len(trainings),
         "not_ended": sum(training.ended is None for training in trainings),
         "doubt": budget.doubt,
+        "last_hash": budget.last_hash,
     }
+    if since is not None:
+        values["events_since"] = since
     if json:
         print_json(dumps(values, indent=2))
         return
@@ -171,8 +191,11 @@ def _show(budget: "Budget", json: bool) -> None:
         f"counted  epsilon = {values['counted']:.4g}, {values['trainings']} trainings, of which "
         f"{values['not_ended']} have not ended",
         f"left     one more training of epsilon = {values['left']:.4g} at that delta",
+        f"hash     {values['last_hash']}",
     ]
-    Terminal().print("\n".join(lines), highlight=False)
+    if since is not None:
+        lines.append(f"expected hash found; events since: {since}")
+    Terminal().print("\n".join(lines), highlight=False, soft_wrap=True)
     _show_doubt(budget)
 
 

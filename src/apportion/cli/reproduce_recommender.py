@@ -40,6 +40,14 @@ ProtocolOption = Annotated[
 EpsilonOption = Annotated[
     list[float] | None, typer.Option(help="Privacy budget; repeat for several. Default: 1, 5, 20.")
 ]
+HeldOutOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="top-k: users for validation, and as many for the test; for archives smaller than the "
+        "original. Example: 100",
+    ),
+]
 SeedsOption = Annotated[
     int, typer.Option(min=1, help="Repetitions, each with its own split and noise.")
 ]
@@ -55,6 +63,7 @@ def tradeoff(
     protocol: ProtocolOption = None,
     epsilon: EpsilonOption = None,
     seeds: SeedsOption = 3,
+    held_out: HeldOutOption = None,
     out: OutOption = None,
 ) -> None:
     """Quality against epsilon: ALS and SGD, uniform and tail sampling, adaptive weights.
@@ -69,7 +78,7 @@ def tradeoff(
     from apportion.studies.benchmark import EPSILONS
 
     console, folder = Terminal(), _folder(out, "tradeoff", data)
-    benchmarks = _read(console, data, path, protocol)
+    benchmarks = _read(console, data, path, protocol, held_out)
     settings = study.Tradeoff(benchmarks, epsilon or EPSILONS, seeds)
     rows = _train(console, settings)
     _show(console, rows, lambda row: row["method"])
@@ -86,6 +95,7 @@ def exponent(
         typer.Option(help="Weight exponent, from 0 to 1; repeat. Default: 0, 1/4, 1/3, 1/2, 1."),
     ] = None,
     seeds: SeedsOption = 3,
+    held_out: HeldOutOption = None,
     out: OutOption = None,
 ) -> None:
     """Quality against epsilon for several weight exponents (the paper's mu).
@@ -100,7 +110,7 @@ def exponent(
     from apportion.studies.benchmark import EPSILONS
 
     console, folder = Terminal(), _folder(out, "exponent", data)
-    benchmarks = _read(console, data, path, protocol)
+    benchmarks = _read(console, data, path, protocol, held_out)
     exponents = exponent or study.EXPONENTS
     settings = study.Exponent(benchmarks, epsilon or EPSILONS, seeds, exponents)
     rows = _train(console, settings)
@@ -114,6 +124,7 @@ def slices(
     protocol: ProtocolOption = None,
     epsilon: EpsilonOption = None,
     seeds: SeedsOption = 3,
+    held_out: HeldOutOption = None,
     out: OutOption = None,
 ) -> None:
     """Quality by popularity of the items, in fifths from the tail to the head.
@@ -128,7 +139,7 @@ def slices(
     from apportion.studies.benchmark import EPSILONS
 
     console, folder = Terminal(), _folder(out, "slices", data)
-    benchmarks = _read(console, data, path, protocol)
+    benchmarks = _read(console, data, path, protocol, held_out)
     rows = _train(console, study.Slices(benchmarks, epsilon or EPSILONS, seeds))
     _show_buckets(console, rows, _with_exponent)
     print_paths(console, study.write(rows, folder))
@@ -137,12 +148,21 @@ def slices(
 def neighbors(
     data: DataOption,
     path: PathOption = None,
-    epsilon: EpsilonOption = None,
+    epsilon: Annotated[
+        list[float] | None, typer.Option(help="Privacy budget; repeat for several. Default: 1.")
+    ] = None,
     query: Annotated[
         list[str] | None,
-        typer.Option(help="Part of a title to look at; repeat. By default five of all kinds."),
+        typer.Option(
+            help="Part of a title to look at; repeat. By default the paper's five films, those that the "
+            "data set has; if none, five items from popular to rare."
+        ),
     ] = None,
+    exponent: Annotated[
+        float, typer.Option(help="Weight exponent of AdaDPALS, from 0 to 1; the paper's is 1/3.")
+    ] = 1 / 3,
     seeds: SeedsOption = 3,
+    held_out: HeldOutOption = None,
     out: OutOption = None,
 ) -> None:
     """How many of an item's neighbors survive privacy, and what they look like.
@@ -153,18 +173,22 @@ def neighbors(
 
       apportion reproduce neighbors --data ml-1m
 
-      apportion reproduce neighbors --data ml-1m --query Pinocchio --query "Star Wars"
+      apportion reproduce neighbors --data ml-1m --query Pinocchio --query "Star Wars" --epsilon 20
     """
     from apportion.studies import neighbors as study
-    from apportion.studies.benchmark import EPSILONS
 
     console, folder = Terminal(), _folder(out, "neighbors", data)
-    benchmark = _read(console, data, path, None)[-1]  # top-k is the last, where there is one
+    benchmark = _read(console, data, path, None, held_out)[-1]  # top-k is the last, if there is one
     titles = study.titles_of(data.value, _path(data, path))
-    epsilons = epsilon or EPSILONS
-    found = _train(console, study.Neighbors(benchmark, titles, query or (), epsilons, seeds))
+    epsilons = epsilon or study.EPSILONS
+    settings = study.Neighbors(benchmark, titles, query or (), epsilons, seeds, exponent)
+    for title in settings.not_there:
+        console.print(f"{data.value} has no {title}", highlight=False)
+    found = _train(console, settings)
     for table in _neighbor_tables(found.lists, max(epsilons)):
         console.print(table)
+    for title in found.unknown:
+        console.print(f"not all models know {title}", highlight=False)
     title = f"share of the top {study.K} neighbors that ALS has too"
     _show_buckets(console, found.overlap, lambda row: row["method"], title)
     print_paths(console, study.write(found, folder))
@@ -176,12 +200,13 @@ def skew(
         list[Path] | None,
         typer.Option(help="Archives or folders, in the order of --data; see 'tradeoff --help'."),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the table and the figure.")] = RESULTS
+    held_out: HeldOutOption = None,
+    out: Annotated[Path, typer.Option(help="Folder for the tables and the figure.")] = RESULTS
     / "skew",
 ) -> None:
-    """How skewed data sets are: the rows of the most popular items.
+    """How skewed data sets are: users, items and rows, the most popular items' share, R_0 and R_1.
 
-    Ratings; or events, for data that only have the top-k protocol.
+    Ratings; or, for data that only have the top-k protocol, events: of the items of the training users.
 
     [bold]Examples[/bold]
 
@@ -198,18 +223,24 @@ def skew(
     console = Terminal()
     paths: Sequence[Path | None] = path or [None] * len(data)
     benchmarks = [
-        _read(console, name, place, None)[0] for name, place in zip(data, paths, strict=True)
+        _read(console, name, place, None, held_out)[0]
+        for name, place in zip(data, paths, strict=True)
     ]
-    rows = study.run(benchmarks)
+    found = study.run(benchmarks)
     shares = [f"top {share:.0%}" for share in study.SHARES]
-    table = Table(title="share of the rows of the most popular items", title_justify="left")
-    for title in ("data", "items", "rows", *shares):
-        table.add_column(title, justify="left" if title == "data" else "right")
-    for entry in study.summarize(rows):
+    title = (
+        "users, items and rows; the share of the most popular items; the gains that theory promises"
+    )
+    table = Table(title=title, title_justify="left")
+    for column in ("data", "n", "m", "|Omega|", *shares, "R_0", "R_1"):
+        table.add_column(column, justify="left" if column == "data" else "right", no_wrap=True)
+    for entry in found.statistics:
+        sizes = [f"{entry[name]:,}" for name in ("users", "items", "rows")]
         tops = [f"{entry[f'top_{share:g}']:.1%}" for share in study.SHARES]
-        table.add_row(entry["data"], f"{entry['items']:,}", f"{entry['rows']:,}", *tops)
+        gains = [f"{entry[name]:.2f}" for name in ("R_0", "R_1")]
+        table.add_row(entry["data"], *sizes, *tops, *gains)
     console.print(table)
-    print_paths(console, study.write(rows, out))
+    print_paths(console, study.write(found, out))
 
 
 COMMANDS: tuple[Callable[..., None], ...] = (tradeoff, exponent, slices, neighbors, skew)
@@ -233,13 +264,18 @@ def _path(data: Name, path: Path | None) -> Path:
 
 
 def _read(
-    console: Console, data: Name, path: Path | None, protocol: Protocol | None
+    console: Console,
+    data: Name,
+    path: Path | None,
+    protocol: Protocol | None,
+    held_out: int | None,
 ) -> "list[Benchmark]":
     from apportion.studies.benchmark import read_benchmarks
 
     place = _path(data, path)
     with console.status(f"reading {data.value} ..."):
-        return read_benchmarks(data.value, place, None if protocol is None else protocol.value)
+        wanted = None if protocol is None else protocol.value
+        return read_benchmarks(data.value, place, wanted, held_out)
 
 
 def _train(console: Console, settings: Any) -> Any:

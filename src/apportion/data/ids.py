@@ -23,6 +23,8 @@ from apportion.threads import extremes, row_blocks, share_out, side_by_side
 from apportion.twins import ids as twin
 
 Integers = NDArray[np.integer[Any]]
+# So few ids are looked up one by one.
+_FEW = 1000
 # Integers, an object array of strings or bytes, or a column of any of these with nothing missing.
 Ids = NDArray[Any] | pl.Series
 # What Unicode calls white space, and polars strips; Python's own set is larger.
@@ -196,14 +198,25 @@ def find_ids(name: str, ids: Ids, catalog: NDArray[Any], what: str) -> Integers:
 
 def match_ids(ids: Ids, catalog: NDArray[Any]) -> Integers:
     """The position in the catalog of each row's id, or -1, [rows]."""
-    if len(ids) == 0:
-        return np.zeros(0, dtype=np.int64)
-    distinct, codes = number_ids(ids)
-    place: dict[Any, int] = {}
-    for position, value in enumerate(plain_ids(catalog).tolist()):
-        place.setdefault(value, position)
-    places = np.array([place.get(value, -1) for value in distinct.tolist()], dtype=np.int64)
-    return places[codes]
+    return IdIndex(catalog).places(ids) if len(ids) else np.zeros(0, dtype=np.int64)
+
+
+class IdIndex:
+    """Where ids are in a catalog that stays the same: the first place of each."""
+
+    def __init__(self, catalog: NDArray[Any]) -> None:
+        self._place: dict[Any, int] = {}
+        for position, value in enumerate(plain_ids(catalog).tolist()):
+            self._place.setdefault(value, position)
+
+    def places(self, ids: Ids) -> Integers:
+        """The position of each row's id, or -1, [rows]."""
+        place = self._place
+        if isinstance(ids, np.ndarray) and len(ids) <= _FEW:
+            return np.array([place.get(id_, -1) for id_ in plain_ids(ids).tolist()], dtype=np.int64)
+        distinct, codes = number_ids(ids)
+        places = np.array([place.get(value, -1) for value in distinct.tolist()], dtype=np.int64)
+        return places[codes]
 
 
 def is_text(ids: Ids) -> bool:

@@ -3,19 +3,21 @@
 import os
 
 from apportion.errors import DataError
+from apportion.limits import memory
 
 # Positions of users, items and tasks are below this.
 MOST = 2**31 - 1
 
 
 def check_memory(what: str, size: int) -> None:
-    """Refuse what takes more bytes than this machine has memory: to try would end the process."""
+    """Refuse what takes more bytes than the machine has, or the container may use: to try would end it."""
     if size > _memory():
         raise DataError(f"{what} does not fit into the memory of this machine")
 
 
 def _memory() -> int:
     try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):  # not every system tells
-        return 2**40
+        size = 2**40
+    return min(size, memory() or size)

@@ -23,11 +23,20 @@ def top(scores: Scores, k: int, start: Integers, skip: Integers) -> tuple[Intege
     return places, best
 
 
-def score(vectors: Scores, items: Scores) -> Scores:
-    """The product of each row's vector with each item's, [rows, items].
+class ItemScores:
+    """Scores of the same items for any users: the items are laid out for it once.
 
     No score depends on how many rows or items there are: a user alone gets the same bits as among many.
     """
-    vectors, items = (np.ascontiguousarray(each, dtype=np.float32) for each in (vectors, items))
-    scores: Scores = _topk.score(vectors, items, threads_for(vectors.size * len(items)))
-    return scores
+
+    def __init__(self, items: Scores) -> None:
+        self._count = len(items)
+        items = np.ascontiguousarray(items, dtype=np.float32)
+        self._turned: Scores = _topk.turn_items(items, threads_for(items.size))
+
+    def of(self, vectors: Scores) -> Scores:
+        """The product of each row's vector [rows, d] with each item's, [rows, items]."""
+        vectors = np.ascontiguousarray(vectors, dtype=np.float32)
+        threads = threads_for(vectors.size * self._count)
+        scores: Scores = _topk.score(vectors, self._turned, self._count, threads)
+        return scores

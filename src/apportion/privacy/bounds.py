@@ -46,7 +46,9 @@ class UserBound:
     because: str
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "norm", check_bound("a per-user bound", self.norm))
+        # It may be a product of two bounds.
+        norm = number("a per-user bound", self.norm, at_least=1e-200, at_most=1e200)
+        object.__setattr__(self, "norm", norm)
 
     def grid(self, mu: float) -> float:
         """The grid for sums of such parts that are released at a cost of ``mu``: a power of two.

@@ -7,7 +7,7 @@ from apportion.privacy.ledger import Record
 
 
 class Payer(Protocol):
-    """What one training has set aside of a budget (``accounts.budget.Reservation``)."""
+    """What one training has set aside of a budget (``accounts.reservation.Reservation``)."""
 
     @property
     def token(self) -> str:

@@ -1,10 +1,12 @@
 """Recommenders whose items may be published, trained under user-level differential privacy."""
 
+from apportion.recommend import presets
 from apportion.recommend.catalog import MostFrequent, PrivateCatalog
 from apportion.recommend.factorization import MatrixFactorization
 from apportion.recommend.files import load
 from apportion.recommend.fold_in import FoldIn
-from apportion.recommend.recommender import ItemModel, Recommender
+from apportion.recommend.model import ItemModel
+from apportion.recommend.recommender import Recommender
 from apportion.recommend.settings import (
     Bounds,
     GradientDescent,
@@ -28,4 +30,5 @@ __all__ = [
     "Shares",
     "SufficientStatistics",
     "load",
+    "presets",
 ]

@@ -105,7 +105,7 @@ class MostFrequent(ItemCatalog):
     ) -> tuple[NDArray[Any], Array | None]:
         """See ``ItemCatalog.choose``."""
         if math.isfinite(curator.target.epsilon):
-            sizes = self.counts.estimate(session, curator)
+            sizes = self.counts.release(session, curator)
         else:
             [counts] = exact(session, queries.Counts(1))
             sizes = counts[:, 0]

@@ -27,7 +27,7 @@ from apportion.data.ids import match_ids, read_ids
 from apportion.errors import DataError, ParameterError
 from apportion.json_text import parse_json
 from apportion.recommend.fold_in import FoldIn
-from apportion.recommend.recommender import MOST_FACTORS, Ids, ItemModel
+from apportion.recommend.model import MOST_FACTORS, Ids, ItemModel
 from apportion.version import __version__
 
 KIND = "apportion item model"

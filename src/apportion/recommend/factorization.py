@@ -25,10 +25,11 @@ from apportion.recommend import exact, releases
 from apportion.recommend.catalog import ItemCatalog
 from apportion.recommend.contents import from_bytes, to_bytes
 from apportion.recommend.fold_in import FoldIn
+from apportion.recommend.model import MOST_FACTORS, ItemModel
 from apportion.recommend.plan import Plan
 from apportion.recommend.planner import FACTORS, INTERCEPT_SHARES, SWEEPS, Forecast, forecasts
 from apportion.recommend.preparation import Preparation
-from apportion.recommend.recommender import MOST_FACTORS, ItemModel, Recommender
+from apportion.recommend.recommender import Recommender
 from apportion.recommend.settings import (
     Bounds,
     Choice,
@@ -51,12 +52,14 @@ from apportion.recommend.training import (
     Step,
     as_singles,
     count_warnings,
+    expected_counts,
     first_items,
     kind_of,
     learn_offsets,
     prepare,
     private_step,
     resume_preparation,
+    typical_weights,
 )
 from apportion.tasks.base import (
     Estimator,
@@ -313,7 +316,7 @@ class MatrixFactorization(Estimator, Recommender):
         return self._forecasts(settings, preparation)
 
     def _forecasts(self, settings: Settings, preparation: Preparation) -> list[Forecast]:
-        scale, counts = settings.allocation.typical_weights(preparation.sizes, preparation.sums)
+        scale, counts = typical_weights(settings, preparation)
         share = self.offsets.intercept_share if settings.explicit else 0.0
         return forecasts(
             settings.feedback,
@@ -463,7 +466,7 @@ def _report(
     return ItemModel(
         items=as_singles(items),
         item_ids=preparation.item_ids,
-        counts=preparation.sizes,
+        counts=expected_counts(preparation),
         titles=None,
         fold_in=FoldIn(
             feedback=settings.feedback,

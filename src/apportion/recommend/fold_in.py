@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from apportion.data.centering import Centering
 from apportion.data.ids import Integers
 from apportion.engine.queries import UserSystems
-from apportion.engine.users import solve_users
+from apportion.engine.users import UserSolver
 
 Array = NDArray[np.float64]
 
@@ -40,11 +40,18 @@ class FoldIn:
         """y of every row, [rows]."""
         return self._centering.labels(start, rating, centers)
 
-    def vectors(self, start: Integers, item: Integers, labels: Array, items: Array) -> Array:
+    def solver(self, items: NDArray[Any]) -> UserSolver:
+        """What solves users' vectors for these items [items, factors]; it is made once for all users."""
+        shared = np.zeros((items.shape[1], items.shape[1]))
+        if self.unobserved_weight:
+            whole = items.astype(np.float64)
+            shared = self.unobserved_weight * (whole.T @ whole)
+        return UserSolver(items, shared)
+
+    def vectors(self, start: Integers, item: Integers, labels: Array, solver: UserSolver) -> Array:
         """The vectors of all users, [users, factors]."""
         ridge = UserSystems(self.regularization, self.exponent).ridge(np.diff(start))
-        shared = self.unobserved_weight * (items.T @ items)
-        vectors = solve_users(start, item, labels, items, ridge, shared)
+        vectors = solver.solve(start, item, labels, ridge)
         vectors[~np.isfinite(vectors).all(axis=1)] = 0.0
         return vectors
 

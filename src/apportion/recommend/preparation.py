@@ -21,7 +21,7 @@ from apportion.privacy import Ledger
 
 Array = NDArray[np.float64]
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class Preparation:
 
     Attributes
         item_ids: of the catalog, [items].
-        sizes: numbers of users per item, [items], or None.
+        sizes: numbers of users per item, with their noise, [items], or None.
         sums: of the users' weights per item, [items].
         users: about their number.
         mean: that is subtracted from ratings, unless each user's own is.
@@ -140,7 +140,7 @@ class Preparation:
                 raise DataError("not a plan: warnings must be a list")
             return cls(
                 item_ids=ids,
-                sizes=None if sizes is None else _numbers("sizes", sizes, len(ids), at_least=1.0),
+                sizes=None if sizes is None else _numbers("sizes", sizes, len(ids)),
                 sums=_numbers("sums", values["sums"], len(ids)),
                 users=number("users", values["users"], at_least=1, at_most=1e15),
                 mean=number("mean", values["mean"], at_least=-1e300, at_most=1e300),

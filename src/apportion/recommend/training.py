@@ -7,11 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.allocation.counts import COUNTS, Counts, noise_of
+from apportion.allocation.denoising import expected_sizes
 from apportion.data import Interactions
 from apportion.engine import Session, queries
 from apportion.engine.feed import released
 from apportion.packing import unpack
-from apportion.privacy import Curator, OpenRelease
+from apportion.privacy import Curator, Ledger, OpenRelease
 from apportion.recommend import releases
 from apportion.recommend.intercepts import estimate
 from apportion.recommend.plan import Plan
@@ -53,8 +55,8 @@ def prepare(
     item_ids, sizes = settings.catalog.choose(data.item_ids, session, curator)
     check_size(len(item_ids))
     if sizes is None and settings.allocation.counts is not None:
-        sizes = settings.allocation.counts.estimate(session, curator)
-    weigh(settings, data, session, curator, sizes)
+        sizes = settings.allocation.counts.release(session, curator)
+    weigh(settings, data, session, curator, weighting(settings, sizes, curator.ledger))
     release = releases.weight_sums(settings).open(curator, session.tasks)
     [sums] = released(session, queries.WeightSums(), release)
     users = 1.0
@@ -90,7 +92,33 @@ def resume_preparation(
     preparation.check_items(data)
     curator.ledger.append(*preparation.ledger, paid=paid)
     session.choose(preparation.item_ids)
-    weigh(settings, data, session, curator, preparation.sizes)
+    sizes = weighting(settings, preparation.sizes, preparation.ledger)
+    weigh(settings, data, session, curator, sizes)
+
+
+def weighting(settings: Settings, sizes: Array | None, ledger: Ledger) -> Array | None:
+    """The sizes from which weights follow, given released ones and their ledger, [items]."""
+    if sizes is None:
+        return None
+    counts = counts_source(settings)
+    return None if counts is None else counts.for_weights(sizes, noise_of(ledger, COUNTS))
+
+
+def typical_weights(settings: Settings, preparation: Preparation) -> tuple[Array, Array]:
+    """About what weight an item's users have, and about how many they are, [items] each."""
+    ledger = preparation.ledger
+    return settings.allocation.typical_weights(
+        weighting(settings, preparation.sizes, ledger),
+        expected_counts(preparation),
+        preparation.sums,
+        noise_of(ledger, releases.WEIGHTS),
+    )
+
+
+def expected_counts(preparation: Preparation) -> Array | None:
+    """Numbers of users per item, denoised, [items], if there are any."""
+    sizes = preparation.sizes
+    return None if sizes is None else expected_sizes(sizes, noise_of(preparation.ledger, COUNTS))
 
 
 def weigh(
@@ -121,9 +149,15 @@ def kind_of(settings: Settings) -> dict[str, str]:
 
 
 def count_warnings(settings: Settings) -> tuple[str, ...]:
-    """What is to be known of the counts: the catalog's, or else the allocation's."""
+    """What is to be known of the counts."""
+    counts = counts_source(settings)
+    return () if counts is None else counts.warnings()
+
+
+def counts_source(settings: Settings) -> Counts | None:
+    """Where counts come from, if there are any: the catalog, or else the allocation."""
     counts = settings.catalog.counts
-    return (settings.allocation if counts is None else counts).warnings()
+    return settings.allocation.counts if counts is None else counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +185,7 @@ def learn_offsets(
     """Release the intercepts, if they are planned, and center the session's ratings."""
     # Multiplied by an item's typical weight, a penalty means the same to its weighted rows as it
     # means to rows of weight one.
-    scale, counts = settings.allocation.typical_weights(preparation.sizes, preparation.sums)
+    scale, counts = typical_weights(settings, preparation)
     centering = settings.centering(preparation.mean)
     session.center(centering)
     intercepts = None

@@ -22,7 +22,7 @@ from apportion.recommend import releases
 from apportion.recommend.catalog import MostFrequent, PrivateCatalog, PublicCatalog
 from apportion.recommend.contents import REPORT
 from apportion.recommend.files import load
-from apportion.recommend.recommender import ItemModel
+from apportion.recommend.model import ItemModel
 from apportion.recommend.settings import (
     Choice,
     GradientDescent,

@@ -2,8 +2,9 @@
 
 ``rating`` predicts ratings (RMSE, lower is better), ``top-k`` finds the items that held-out users liked
 (Recall@20, higher is better). The settings of a data set are in ``settings/NAME.toml``: a table for
-each protocol, in it one for each method, in that one for each epsilon for which something differs. Names
-are those of ``MatrixFactorization.set_params`` (``bounds__feature``), and some of this file's own.
+each protocol, in it one for each method (and ``all``, for what they have in common), in that one for each
+epsilon for which something differs. What no table sets is as in ``ap.presets.algorithm_3``, the paper's.
+Names are those of ``MatrixFactorization.set_params`` (``bounds__feature``), and some of this file's own.
 """
 
 import math
@@ -25,17 +26,11 @@ from apportion.allocation import (
     TailSampling,
     UniformSampling,
 )
+from apportion.checks import whole
 from apportion.data import HeldOut, Interactions
 from apportion.data.datasets import read_data_set
-from apportion.errors import ParameterError
-from apportion.recommend import (
-    Bounds,
-    GradientDescent,
-    MatrixFactorization,
-    MostFrequent,
-    Offsets,
-    SufficientStatistics,
-)
+from apportion.errors import DataError, ParameterError
+from apportion.recommend import MatrixFactorization, MostFrequent, presets
 from apportion.recommend.metrics import ranking_metrics, rating_metrics
 
 Row = dict[str, Any]
@@ -68,8 +63,8 @@ METHODS = {
 
 # What a protocol's table sets besides the methods.
 _OF_PROTOCOL = {
-    "rating": {"delta"},
-    "top-k": {"delta", "positive", "user_events", "item_users", "held_out", "most_frequent"},
+    "rating": {"delta", "all"},
+    "top-k": {"delta", "all", "positive", "user_events", "item_users", "held_out", "most_frequent"},
 }
 # What a method's table may set of the model besides numbers of factors and sweeps; and what is the paper's.
 _OF_MODEL = ("bounds__", "offsets__", "regularization__", "shares__", "solver__")
@@ -107,18 +102,32 @@ class Benchmark(ABC):
     def split(self, seed: int) -> "Split":
         """Training and test data, others for every seed."""
 
+    @property
+    @abstractmethod
+    def studied(self) -> Interactions:
+        """The rows whose skew is described: of the items that are the catalog."""
+
     def model(self, case: Case, seed: int = 0) -> MatrixFactorization:
         """An untrained model; the seed fixes its noise too, so it is NOT PRIVATE once trained."""
         place = f"{self.name}.toml [{self.protocol}.{case.method}]"
-        settings = _Table(place, _of_epsilon(self._settings[case.method], case.epsilon))
+        own = _of_epsilon(self._settings[case.method], case.epsilon)
+        settings = _Table(place, {**self._settings.get("all", {}), **own})
         if case.weight_exponent is not None:
             settings["weight_exponent"] = case.weight_exponent
         method, frequent = METHODS[case.method], self._settings.get("most_frequent")
         counts: dict[str, Any] = {}
+        how = settings.pop("counts_method", "scale"), settings.pop("counts_floor", 1.0)
         if method.budget in ("tail", "adaptive") or (frequent and method.budget == "uniform"):
             share, cap = settings.take("counts_share"), settings.take("counts_cap")
-            counts = {"counts": PrivateCounts(share, cap)}
-        model = self._of_paper(method, seed).set_params(epsilon=case.epsilon)
+            counts = {"counts": PrivateCounts(share, cap, *how)}
+        model = presets.algorithm_3(
+            case.epsilon,
+            self._settings["delta"],
+            feedback=self.feedback,
+            solver=method.solver,
+            seed=seed,
+            noise_seed=seed,
+        )
         if method.budget != "not private":
             model.set_params(allocation=_allocation(method, settings, counts))
         if frequent:
@@ -134,25 +143,17 @@ class Benchmark(ABC):
             raise ParameterError(f"{place}: there is no setting {key!r}")
         return model.set_params(**settings)
 
-    def _of_paper(self, method: Method, seed: int) -> MatrixFactorization:
-        """A matrix for every item, ratings and users' vectors clipped, no intercepts."""
-        solver = SufficientStatistics(matrices="per-item", clip="row")
-        return MatrixFactorization(
-            feedback=self.feedback,
-            delta=self._settings["delta"],
-            solver=solver if method.solver == "ssp" else GradientDescent(),
-            bounds=Bounds(normalize=False),
-            offsets=Offsets(intercept_share=0.0),
-            seed=seed,
-            noise_seed=seed,
-        )
-
 
 class RatingBenchmark(Benchmark):
     """Ratings split 80/10/10 at random."""
 
     protocol = "rating"
     feedback = "explicit"
+
+    @property
+    def studied(self) -> Interactions:
+        """All ratings; an item without one is not in the catalog."""
+        return self.data
 
     def split(self, seed: int) -> "Split":
         """See ``Benchmark.split``."""
@@ -162,7 +163,11 @@ class RatingBenchmark(Benchmark):
 
 
 class TopKBenchmark(Benchmark):
-    """Ratings from some level on, or plays, as events; two sets of users are held out."""
+    """Ratings from some level on, or plays, as events; two sets of users are held out.
+
+    The catalog is the items of the training users, as in Liang et al. (2018): other items are dropped
+    from the held-out users' events. A study declares it public.
+    """
 
     protocol = "top-k"
     feedback = "implicit"
@@ -173,17 +178,36 @@ class TopKBenchmark(Benchmark):
             common = data.graph.task_sizes() >= settings["item_users"]
             data = data.of_items(np.flatnonzero(common))
         active = np.diff(data.by_user.start) >= settings["user_events"]
-        super().__init__(name, data.take(active[data.user_of_row]), settings)
+        data = data.take(active[data.user_of_row])
+        super().__init__(name, data.of_items(np.flatnonzero(data.graph.task_sizes())), settings)
+
+    @property
+    def studied(self) -> Interactions:
+        """The training users' events, of the first split."""
+        return self.split(0).train
 
     def split(self, seed: int) -> "Split":
         """See ``Benchmark.split``."""
         users = self._settings["held_out"]
+        if 3 * users > (active := np.count_nonzero(np.diff(self.data.by_user.start) >= 2)):
+            raise DataError(
+                f"{self.name} has {active:,} users of two events and more: too few to hold out "
+                f"{users:,} for validation and {users:,} for the test; give fewer (--held-out)"
+            )
         rest, test = self.data.hold_out_users(users, at_least=2, seed=2 * seed + 1)
         train, validation = rest.hold_out_users(users, at_least=2, seed=2 * seed + 2)
         counts = train.graph.task_sizes()
+        places = np.flatnonzero(counts)
+        train, counts = train.of_items(places), counts[places]
         kept = math.ceil(self._settings.get("most_frequent", 1) * train.items)
         sliced = np.sort(np.argsort(-counts, kind="stable")[:kept])
-        return TopKSplit(train, counts, validation, test, sliced)
+        return TopKSplit(
+            train, counts, _of_items(validation, places), _of_items(test, places), sliced
+        )
+
+
+def _of_items(held: HeldOut, places: NDArray[np.int64]) -> HeldOut:
+    return HeldOut(held.history.of_items(places), held.labels.of_items(places), held.users)
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,9 +263,16 @@ def _row(validation: float, test: float, by_bucket: Sequence[float]) -> Row:
 _BENCHMARKS: dict[str, type[Benchmark]] = {"rating": RatingBenchmark, "top-k": TopKBenchmark}
 
 
-def read_benchmarks(name: str, path: str | Path, protocol: str | None = None) -> list[Benchmark]:
-    """The benchmarks of a data set, from its archive or folder: of one protocol, or all that it has."""
+def read_benchmarks(
+    name: str, path: str | Path, protocol: str | None = None, held_out: int | None = None
+) -> list[Benchmark]:
+    """The benchmarks of a data set, from its archive or folder: of one protocol, or all that it has.
+
+    ``held_out`` users instead of those of the settings are for validation, and as many for the test.
+    """
     settings = read_settings(name)
+    if held_out is not None and "top-k" in settings:
+        settings["top-k"]["held_out"] = whole("held_out", held_out, at_least=1)
     if protocol is not None and protocol not in settings:
         raise ParameterError(f"{name} has no protocol {protocol!r}, only {', '.join(settings)}")
     wanted = list(settings) if protocol is None else [protocol]

@@ -1,52 +1,66 @@
-"""How skewed data sets are: what share of the rows the most popular items have."""
+"""How skewed data sets are (Table 1 and Figure 8 of the paper): their statistics, and who has the rows."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
+from apportion.allocation import theory
 from apportion.studies.benchmark import Benchmark, Row
 from apportion.studies.output import STYLE, write_figure, write_table
 
 SHARES = (0.01, 0.1, 0.5)
 
 
-def run(benchmarks: Sequence[Benchmark]) -> list[Row]:
-    """One row per item of each data set, from the most popular on."""
-    rows = []
+@dataclass(frozen=True)
+class Found:
+    """What the study finds: a row of statistics per data set, and a row per item of each."""
+
+    statistics: list[Row]
+    items: list[Row]
+
+
+def run(benchmarks: Sequence[Benchmark]) -> Found:
+    """Users n, items m, rows |Omega|; the shares of the top 1, 10 and 50 % of the items; R_0 and R_1.
+
+    Items and their counts are those of ``Benchmark.studied``: where users are held out, those of the
+    others. n and |Omega| are of all users.
+    """
+    statistics, items = [], []
     for benchmark in benchmarks:
-        counts = np.sort(benchmark.data.graph.task_sizes())[::-1]
-        total = counts.sum()
-        items = np.arange(1, len(counts) + 1)
-        for rank, count, so_far in zip(items, counts, np.cumsum(counts), strict=True):
-            rows.append(
-                {
-                    "data": benchmark.name,
-                    "rank": int(rank),
-                    "share_of_items": float(rank / len(counts)),
-                    "count": int(count),
-                    "share_of_rows": float(so_far / total),
-                }
-            )
-    return rows
-
-
-def summarize(rows: Sequence[Row]) -> list[Row]:
-    """One row per data set: its size, and the share of rows of the top 1, 10 and 50 % of its items."""
-    summary = []
-    for name, here in _by_data(rows).items():
-        tops = {share: here[max(0, round(share * len(here)) - 1)] for share in SHARES}
-        summary.append(
+        counts = np.sort(benchmark.studied.graph.task_sizes())[::-1]
+        counts = counts[counts > 0]
+        so_far = np.cumsum(counts) / counts.sum()
+        start = benchmark.data.by_user.start
+        statistics.append(
             {
-                "data": name,
-                "items": len(here),
-                "rows": sum(row["count"] for row in here),
-                **{f"top_{share:g}": row["share_of_rows"] for share, row in tops.items()},
+                "data": benchmark.name,
+                "users": int(np.count_nonzero(np.diff(start))),
+                "items": len(counts),
+                "rows": int(start[-1]),
+                **{f"top_{share:g}": float(so_far[_top(share, len(counts))]) for share in SHARES},
+                "R_0": theory.improvement_convex(counts),
+                "R_1": theory.improvement_strongly_convex(counts),
             }
         )
-    return summary
+        for rank, (count, share) in enumerate(zip(counts, so_far, strict=True), 1):
+            items.append(
+                {
+                    "data": benchmark.name,
+                    "rank": rank,
+                    "share_of_items": rank / len(counts),
+                    "count": int(count),
+                    "share_of_rows": float(share),
+                }
+            )
+    return Found(statistics, items)
+
+
+def _top(share: float, items: int) -> int:
+    return max(0, round(share * items) - 1)
 
 
 def _by_data(rows: Sequence[Row]) -> dict[str, list[Row]]:
@@ -54,12 +68,14 @@ def _by_data(rows: Sequence[Row]) -> dict[str, list[Row]]:
     return {name: [row for row in rows if row["data"] == name] for name in names}
 
 
-def write(rows: Sequence[Row], folder: Path) -> list[Path]:
-    """Write the curves and the figure; return their paths."""
-    table, picture = folder / "skew.csv", folder / "skew.png"
-    write_table(table, rows)
-    write_figure(picture, figure(rows))
-    return [table, picture]
+def write(found: Found, folder: Path) -> list[Path]:
+    """Write the statistics, the curves and the figure; return their paths."""
+    statistics, table = folder / "statistics.csv", folder / "skew.csv"
+    picture = folder / "skew.png"
+    write_table(statistics, found.statistics)
+    write_table(table, found.items)
+    write_figure(picture, figure(found.items))
+    return [statistics, table, picture]
 
 
 def figure(rows: Sequence[Row]) -> Figure:
@@ -70,9 +86,7 @@ def figure(rows: Sequence[Row]) -> Figure:
         for name, here in _by_data(rows).items():
             items = [100 * row["share_of_items"] for row in here]
             left.plot([0, *items], [0, *(100 * row["share_of_rows"] for row in here)], label=name)
-            # Items without rows have no place on a logarithmic scale.
-            taken = [row for row in here if row["count"] > 0]
-            right.plot([row["rank"] for row in taken], [row["count"] for row in taken], label=name)
+            right.plot([row["rank"] for row in here], [row["count"] for row in here], label=name)
         left.plot([0, 100], [0, 100], color="black", lw=1, ls=":", label="no skew")
         left.set_xlabel("items, from the most popular on, %")
         left.set_ylabel("rows, %")

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from apportion.accounts import Budget, PrivacyReport
-from apportion.accounts.budget import Reservation
 from apportion.accounts.checkpoint import Checkpoint
 from apportion.accounts.listening import told_listener
+from apportion.accounts.reservation import Reservation
 from apportion.allocation import Allocation
 from apportion.allocation.counts import Counts
 from apportion.data import TaskData

@@ -12,7 +12,7 @@ from apportion.accounts.affordable import sampled_mu, sampled_mu_of
 from apportion.accounts.costs import gaussian_cost, sampled_cost
 from apportion.accounts.declared import Declared
 from apportion.allocation import AdaptiveWeights, Allocation
-from apportion.checks import number
+from apportion.checks import number, word
 from apportion.data import TaskData
 from apportion.engine import Engine, Session, queries
 from apportion.engine.feed import exact, released
@@ -30,7 +30,7 @@ from apportion.privacy.bounds import check_bound
 from apportion.tasks.base import MultiTaskLinear, release_weights
 from apportion.tasks.exact import largest_eigenvalues, minimize_rough, minimize_smooth
 from apportion.tasks.losses import Loss, find_loss
-from apportion.tasks.penalty import Penalty
+from apportion.tasks.penalty import AlphaPer, Penalty, exact_ridge, private_ridge
 from apportion.tasks.schedules import (
     POWERS,
     Adaptive,
@@ -63,6 +63,8 @@ class MultiTaskDescent(MultiTaskLinear):
             bias. By default half of feature_bound times the loss's Lipschitz constant, or a quarter
             of feature_bound * label_bound for losses that have none.
         alpha: ridge penalty alpha/2 |theta|^2, in units of users of full weight; not private, free.
+        alpha_per: ``"task"``, or ``"user"``: every user of a task brings its own penalty, as in
+            ``MultiTaskRidge``. Assumption 3.10 of the paper with lambda = alpha.
         radius: public; models are kept in a ball of this radius. By default
             2 * label_bound / feature_bound.
         steps: how many steps, ``"theory"`` for the paper's, or ``Steps``, which has their sizes, too.
@@ -92,6 +94,7 @@ class MultiTaskDescent(MultiTaskLinear):
         label_bound: float = 1.0,
         gradient_bound: float | None = None,
         alpha: float = 0.0,
+        alpha_per: AlphaPer = "task",
         radius: float | None = None,
         steps: int | Literal["theory"] | Steps = Steps(),  # noqa: B008 (immutable)
         allocation: Allocation = AdaptiveWeights.for_convex(),  # noqa: B008 (immutable)
@@ -105,6 +108,7 @@ class MultiTaskDescent(MultiTaskLinear):
         self.label_bound = label_bound
         self.gradient_bound = gradient_bound
         self.alpha = alpha
+        self.alpha_per = alpha_per
         self.radius = radius
         self.steps = steps
         self.allocation = allocation
@@ -114,6 +118,7 @@ class MultiTaskDescent(MultiTaskLinear):
     def _train(self, data: TaskData, session: Session, curator: Curator) -> Array:
         session.bound_features(float(self.feature_bound), whole=False)
         sizes = release_weights(self.allocation, data, session, curator)
+        ridge = private_ridge(float(self.alpha), self.alpha_per, session, curator)
         settings = find_steps(self.steps)
         rate = float(settings.sampling_rate)
         steps, schedule = self._steps(settings, data, curator, sizes)
@@ -132,7 +137,7 @@ class MultiTaskDescent(MultiTaskLinear):
             query,
             release,
             schedule,
-            Penalty.ridge_only(float(self.alpha), data.tasks),
+            Penalty.ridge_only(ridge),
             radius=self._radius,
             momentum=float(settings.momentum),
             average=float(settings.average),
@@ -140,14 +145,14 @@ class MultiTaskDescent(MultiTaskLinear):
 
     def _train_exactly(self, data: TaskData, session: Session) -> Array:
         """Without privacy: until nothing moves, or as many steps as asked for."""
-        alpha, loss = float(self.alpha), find_loss(self.loss)
+        loss, alpha = find_loss(self.loss), exact_ridge(float(self.alpha), self.alpha_per, session)
         start = np.zeros((data.tasks, data.dimension))
         steps = find_steps(self.steps)
         most = None if steps.by_theory or steps.number is None else steps.fixed
 
         def gradient(coef: Array) -> Array:
             [sums] = exact(session, queries.Gradients(coef, loss, math.inf, math.inf))
-            return np.asarray(sums + alpha * coef)
+            return np.asarray(sums + alpha[:, None] * coef)
 
         if math.isinf(loss.smoothness):
             return minimize_rough(gradient, start, self._radius, steps=most or 2000)
@@ -210,6 +215,7 @@ class MultiTaskDescent(MultiTaskLinear):
             gradient_bound=self._gradient_bound,
             diameter=2 * self._radius,
             alpha=float(self.alpha),
+            per_user=self.alpha_per == "user",
         )
 
     def _group(self, name: str) -> Any:
@@ -243,7 +249,12 @@ class MultiTaskDescent(MultiTaskLinear):
         check_bound("feature_bound", self.feature_bound)
         check_bound("label_bound", self.label_bound)
         number("alpha", self.alpha, at_least=0, at_most=1e30)
-        find_steps(self.steps)
+        word("alpha_per", self.alpha_per, ("task", "user"))
+        if find_steps(self.steps).sampling_rate < 1 and self.alpha_per == "user":
+            raise ParameterError(
+                'alpha_per="user" releases the sums of weights, which steps of sampled users do not '
+                'account for: use alpha_per="task", or sampling_rate=1'
+            )
         _ = self._gradient_bound, self._radius
 
 

@@ -1,12 +1,23 @@
 """Quadratic penalties per task, from public constants and released values only."""
 
+import math
 from dataclasses import dataclass
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.accounts.declared import Declared
+from apportion.engine import Session, queries
+from apportion.engine.feed import released
+from apportion.privacy import Curator, Part, UserBound
+
 Array = NDArray[np.float64]
+
+# Of what a penalty is: of a task, whatever its size, or of each of its users (lambda n_i, equation 4).
+AlphaPer = Literal["task", "user"]
+# What the sums of weights cost, of the budget that is left for training.
+WEIGHTS_SHARE = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,9 +35,9 @@ class Penalty:
     shared: Array | None = None
 
     @classmethod
-    def ridge_only(cls, alpha: float, tasks: int) -> Self:
-        """The same ridge for all tasks."""
-        return cls(np.full(tasks, float(alpha)), np.zeros(tasks))
+    def ridge_only(cls, ridge: Array) -> Self:
+        """A ridge for each task, [tasks]."""
+        return cls(ridge, np.zeros(len(ridge)))
 
     def gradient(self, coef: Array) -> Array:
         """At these models, [tasks, d]."""
@@ -38,3 +49,35 @@ class Penalty:
         if self.shared is None:
             return self.ridge
         return self.ridge + self.scale * float(np.linalg.eigvalsh(self.shared)[-1])
+
+
+def release_weight_sums(session: Session, curator: Curator, mu: float) -> tuple[Array, float]:
+    """The noisy sum of each task's weights, at least its noise, [tasks]; and that noise.
+
+    Sensitivity: user j adds w_ij to the sum of task i, and sum_i w_ij^2 <= 1.
+    """
+    bound = UserBound(1.0, "each pair adds its weight; a user's squared weights sum to <= 1")
+    part = Part("weights", "sums of weights", bound)
+    release = Declared("weights", (part,), WEIGHTS_SHARE).open(curator, session.tasks, mu)
+    [sums] = released(session, queries.WeightSums(), release)
+    return np.maximum(sums[:, 0], 1 / mu), 1 / mu
+
+
+def private_ridge(alpha: float, per: AlphaPer, session: Session, curator: Curator) -> Array:
+    """The ridge of each task: alpha, or alpha times the released sum of its users' weights, [tasks].
+
+    The latter is Algorithm 1's sum_j w_ij lambda I, taken out of the sum that it does not belong to: as a
+    part of A_i it would be released without noise of its own (its sensitivity is left out of Theorem 3.3).
+    """
+    if per == "task" or alpha == 0:
+        return np.full(session.tasks, alpha)
+    mu = curator.ledger.affordable_mu() * math.sqrt(WEIGHTS_SHARE)
+    return alpha * release_weight_sums(session, curator, mu)[0]
+
+
+def exact_ridge(alpha: float, per: AlphaPer, session: Session) -> Array:
+    """The same without privacy, where every weight is one: alpha, or alpha n_i, [tasks]."""
+    if per == "task" or alpha == 0:
+        return np.full(session.tasks, alpha)
+    [(_, (sizes,))] = session.exact_sums(queries.Counts(1))
+    return np.asarray(alpha * sizes[:, 0], dtype=np.float64)

@@ -16,7 +16,14 @@ from apportion.packing import unpack
 from apportion.privacy import Curator, Part, UserBound
 from apportion.privacy.bounds import check_bound
 from apportion.tasks.base import MultiTaskLinear, release_weights
-from apportion.tasks.penalty import Penalty
+from apportion.tasks.penalty import (
+    WEIGHTS_SHARE,
+    AlphaPer,
+    Penalty,
+    exact_ridge,
+    private_ridge,
+    release_weight_sums,
+)
 from apportion.tasks.shared import positive_part, shrink
 from apportion.tasks.shrunk import Released, Shrinkage
 from apportion.tasks.statistics import solve_exact, solve_released
@@ -24,8 +31,6 @@ from apportion.tasks.statistics import solve_exact, solve_released
 Array = NDArray[np.float64]
 
 _BUDGET = "a user's squared weights sum to <= 1"
-# What the second moment and the sums of weights each cost, of the budget that is left for training.
-_SHARED_SHARE = 0.05
 # The part of ``gram_share`` that a pilot spends on A, to learn how much of the rest A is worth.
 _PILOT = 1 / 8
 
@@ -61,6 +66,9 @@ class MultiTaskRidge(MultiTaskLinear):
             noise: too large adds noise, too small distorts. Take them from what the data means.
         alpha: ridge penalty, added to every A_i after the release. A user's weights are at most one,
             so alpha counts users of full weight; without privacy it is scikit-learn's ``alpha``.
+        alpha_per: ``"task"``, or ``"user"`` for the paper's objective (equation 4), in which every user of a
+            task brings its own penalty: alpha times the task's sum of weights, which is released (5 % of
+            the training budget); without privacy alpha times its number of users.
         statistics: ``"shrunk"``, ``"per-task"`` or ``"shared"``, see above.
         noise_ridge: for ``"per-task"``, strength of the suppression of noisy directions, in units of r.
         gram_share: the portion of the training budget (of mu^2) spent on A, b gets the rest; with
@@ -91,6 +99,7 @@ class MultiTaskRidge(MultiTaskLinear):
         feature_bound: float = 1.0,
         label_bound: float = 1.0,
         alpha: float = 0.0,
+        alpha_per: AlphaPer = "task",
         statistics: Literal["shrunk", "per-task", "shared"] = "shrunk",
         noise_ridge: float = 1.0,
         gram_share: float = 0.4,
@@ -103,6 +112,7 @@ class MultiTaskRidge(MultiTaskLinear):
         self.feature_bound = feature_bound
         self.label_bound = label_bound
         self.alpha = alpha
+        self.alpha_per = alpha_per
         self.statistics = statistics
         self.noise_ridge = noise_ridge
         self.gram_share = gram_share
@@ -114,10 +124,11 @@ class MultiTaskRidge(MultiTaskLinear):
         session.bound_features(float(self.feature_bound))
         release_weights(self.allocation, data, session, curator)
         if self.statistics == "per-task":
+            ridge = private_ridge(float(self.alpha), self.alpha_per, session, curator)
             release = self._declared("statistics", data.dimension).open(
                 curator, data.tasks, curator.ledger.affordable_mu()
             )
-            penalty = Penalty.ridge_only(float(self.alpha), data.tasks)
+            penalty = Penalty.ridge_only(ridge)
             query = queries.Statistics(self._right)
             return solve_released(session, query, release, penalty, float(self.noise_ridge))
         moment, mass, mass_noise = self._release_common(session, curator, data)
@@ -126,7 +137,9 @@ class MultiTaskRidge(MultiTaskLinear):
         return self._solve_shrunk(session, curator, data, moment, mass, mass_noise)
 
     def _train_exactly(self, data: TaskData, session: Session) -> Array:
-        return solve_exact(session, Penalty.ridge_only(float(self.alpha), data.tasks))
+        del data
+        ridge = exact_ridge(float(self.alpha), self.alpha_per, session)
+        return solve_exact(session, Penalty.ridge_only(ridge))
 
     @property
     def _right(self) -> queries.RightHandSides:
@@ -161,26 +174,25 @@ class MultiTaskRidge(MultiTaskLinear):
         not be divided by next to nothing.
 
         Sensitivity: user j gives sum_i w_ij^2 x x' (a mean, if it has several rows in a task) to one matrix,
-        |.|_F <= G^2 sum_i w_ij^2 <= G^2, and sum_i w_ij^2 <= 1 to one number. Its weights are in turn
-        sum_i w_ij^2 <= 1.
+        |.|_F <= G^2 sum_i w_ij^2 <= G^2, and sum_i w_ij^2 <= 1 to one number.
         """
         G, d = check_bound("feature_bound", self.feature_bound), data.dimension
-        mu = curator.ledger.affordable_mu() * math.sqrt(_SHARED_SHARE)
+        mu = curator.ledger.affordable_mu() * math.sqrt(WEIGHTS_SHARE)
         matrix = UserBound(G * G, f"|x x'| <= feature_bound^2; {_BUDGET}")
         parts = (
             Part("matrix", "sum of x x', by squared weights", matrix, d, symmetric=True),
             Part("mass", "sum of squared weights", UserBound(1.0, _BUDGET)),
         )
-        declared = Declared("second moment", parts, _SHARED_SHARE, (0.8, 0.2), tasks=1)
+        declared = Declared("second moment", parts, WEIGHTS_SHARE, (0.8, 0.2), tasks=1)
         release = declared.open(curator, data.tasks, mu)
         total, squares = released(session, queries.SecondMoment(), release)
         radius = release.records[0].noise_scale * math.sqrt(2 * d)
         moment = positive_part(unpack(total, d)[0], radius) / max(float(squares[0, 0]), 1.0)
-        each = UserBound(1.0, f"each pair adds its weight; {_BUDGET}")
-        declared = Declared("weights", (Part("weights", "sums of weights", each),), _SHARED_SHARE)
-        release = declared.open(curator, data.tasks, mu)
-        [sums] = released(session, queries.WeightSums(), release)
-        return moment, np.maximum(sums[:, 0], 1 / mu), 1 / mu  # at least its noise
+        return moment, *release_weight_sums(session, curator, mu)
+
+    def _ridge(self, mass: Array) -> Array:
+        """The penalty of each task, given the released sums of weights, [tasks]."""
+        return float(self.alpha) * (mass if self.alpha_per == "user" else np.ones(len(mass)))
 
     def _solve_shared(
         self, session: Session, curator: Curator, data: TaskData, moment: Array, mass: Array
@@ -188,8 +200,7 @@ class MultiTaskRidge(MultiTaskLinear):
         declared = Declared("moments", (self._part_b(data.dimension),), 1.0)
         release = declared.open(curator, data.tasks, curator.ledger.affordable_mu())
         [b] = released(session, self._right, release)
-        ridge = np.full(data.tasks, float(self.alpha))
-        return shrink(b, release.records[0].noise_scale, mass, moment, ridge)
+        return shrink(b, release.records[0].noise_scale, mass, moment, self._ridge(mass))
 
     def _solve_shrunk(
         self,
@@ -207,7 +218,7 @@ class MultiTaskRidge(MultiTaskLinear):
         """
         G, L, most = float(self.feature_bound), float(self.label_bound), float(self.gram_share)
         # In units in which both bounds are one; a penalty beyond this one leaves nothing in any case.
-        alpha = min(float(self.alpha) / G**2, 1e100)
+        alpha = np.minimum(self._ridge(mass) / G**2, 1e100)
 
         def release(name: str, mu: float, share: float) -> Released:
             opened = self._declared(name, data.dimension, share).open(curator, data.tasks, mu)
@@ -231,5 +242,6 @@ class MultiTaskRidge(MultiTaskLinear):
         check_bound("label_bound", self.label_bound)
         number("gram_share", self.gram_share, at_least=LEAST_SHARE, below=1)
         word("statistics", self.statistics, ("shrunk", "per-task", "shared"))
+        word("alpha_per", self.alpha_per, ("task", "user"))
         for name in ("alpha", "noise_ridge"):
             number(name, getattr(self, name), at_least=0, at_most=1e100)

@@ -1,6 +1,7 @@
 """Steps of gradient descent: how many there are, and how far each goes along a noisy gradient."""
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Literal
@@ -15,6 +16,8 @@ from apportion.errors import ParameterError
 Array = NDArray[np.float64]
 
 DEFAULT_STEPS = 50
+# From here on the theorem's number of steps is announced before the first one.
+MANY_STEPS = 1000
 POWERS = {"constant": 0.0, "1/sqrt(t)": 0.5, "1/t": 1.0}
 
 
@@ -124,7 +127,7 @@ class Decaying(Schedule):
 
 @dataclass(frozen=True)
 class Theory:
-    """Steps and step sizes of thm:tradeoff-dpsgd, in our units.
+    """Steps and step sizes of Theorem 3.12, in our units.
 
     The paper gives users a budget beta and adds noise G sqrt(T/2); we give them a budget of one and add
     noise G sqrt(T) / mu. Multiplying our weights and gradients by sqrt(beta) with beta = mu^2 / 2 turns
@@ -139,6 +142,7 @@ class Theory:
     gradient_bound: float
     diameter: float
     alpha: float
+    per_user: bool = False
 
     @property
     def _weights(self) -> Array:
@@ -149,12 +153,27 @@ class Theory:
     def steps(self) -> int:
         """T, at least one: part (b) of the theorem if there is a regularizer, else part (a)."""
         chosen = theory.descent_steps_strongly_convex if self.alpha else theory.descent_steps_convex
-        return max(1, round(chosen(self._weights, self.sizes, dimension=self.dimension)))
+        steps = max(1, round(chosen(self._weights, self.sizes, dimension=self.dimension)))
+        if steps > MANY_STEPS:
+            warnings.warn(
+                f"the theorem's T is {steps:,} steps, each a sum over all rows: a number of steps "
+                f"(Steps({DEFAULT_STEPS}), the default) takes {steps / DEFAULT_STEPS:,.0f} times less",
+                stacklevel=2,
+            )
+        return steps
 
     def schedule(self, steps: int) -> Schedule:
         """eta for this many steps."""
+        if self.alpha and self.per_user:
+            # The proof's rate 1 / (omega_i n_i lambda t) is for gradients that are weighted by omega_i: with
+            # our weights for our gradients, no factor is left.
+            ours = theory.optimal_task_weights(self.sizes, self.exponent, self.users)
+            first = theory.descent_rates_strongly_convex(
+                ours, self.sizes, step=1, strong_convexity=self.alpha
+            )
+            return Decaying(first[:, None], 1.0)
         if self.alpha:
-            # The weighted objective, ours, is alpha-strongly convex whatever the weights.
+            # A penalty of the task makes its weighted objective alpha-strongly convex whatever the weights.
             return Decaying(1 / self.alpha, 1.0)
         first = theory.descent_rates_convex(
             self._weights,

@@ -41,7 +41,16 @@ def shrink(
     """
     values, basis = np.linalg.eigh(second_moment)
     # What rounding makes of an eigenvalue of zero is no direction to divide by.
-    values[values <= len(values) * np.finfo(np.float64).eps * values.max(initial=0.0)] = 0.0
+    rounding = len(values) * np.finfo(np.float64).eps * values.max(initial=0.0)
+    values[values <= rounding] = 0.0
+    # Directions of one eigenvalue have no basis of their own: they are judged together.
+    group = np.cumsum(np.diff(values, prepend=values[:1]) > rounding)
+
+    def sums(weight: Array, one: Array, other: Array) -> Array:
+        """Of the products of three arrays by column, without another array as large."""
+        found = np.einsum("ij,ij,ij->j", weight, one, other)
+        return np.asarray(np.bincount(group, found)[group])
+
     unit = noise if noise > 0 else 1.0  # in units of the noise no bound is too large to be squared
     rotated = (b / unit) @ basis
     a = np.outer(mass, values / unit)
@@ -55,17 +64,17 @@ def shrink(
     if guess is not None:
         center = guess @ basis
         predicted = a * center
-        scale, agreement = (_sums(weight, predicted, other) for other in (predicted, rotated))
+        scale, agreement = (sums(weight, predicted, other) for other in (predicted, rotated))
         rho = np.divide(agreement, scale, out=np.zeros_like(scale), where=scale > 0)
         rho = np.clip(rho, 0.0, 1.0)
         center *= rho
         predicted *= rho
         rotated -= predicted
-    total = _sums(weight, rotated, rotated)
+    total = sums(weight, rotated, rotated)
     # Never quite zero: a thousandth of what is there is kept as signal.
-    expected = np.einsum("ij,ij->j", weight, np.broadcast_to(variance, a.shape))
+    expected = sums(weight, np.broadcast_to(variance, a.shape), np.ones((1, 1)))
     signal = np.maximum(total - expected, 1e-3 * total)
-    power = _sums(weight, a, a)
+    power = sums(weight, a, a)
     del weight  # which may be as large as all the others
     with np.errstate(over="ignore", invalid="ignore"):
         ratio = np.divide(power, signal, out=np.full_like(signal, np.inf), where=signal > 0)
@@ -77,8 +86,3 @@ def shrink(
     filtered += center
     del divisor, rotated, center
     return np.asarray(filtered @ basis.T)
-
-
-def _sums(weight: Array, one: Array, other: Array) -> Array:
-    """Of the products of three arrays by column, without another array as large."""
-    return np.asarray(np.einsum("ij,ij,ij->j", weight, one, other))

@@ -85,12 +85,12 @@ class Shrinkage:
           W_ik = noise_b^2 + sum_l K_ikl noise_A^2 (1 + [k = l]) / 2 * (tau_l^2 + center_l^2).
 
     So theta_i = center + T M_i (M_i T M_i + W_i)^-1 (b_i - M_i center) with T = diag(tau^2).
-    ``alpha`` is added to the diagonal of every M_i.
+    ``alpha`` [tasks] is added to the diagonal of every M_i.
     """
 
-    def __init__(self, released: Released, alpha: float = 0.0) -> None:
+    def __init__(self, released: Released, alpha: Array | float = 0.0) -> None:
         self._released = released
-        self._alpha = alpha
+        self._alpha = np.broadcast_to(np.asarray(alpha, dtype=np.float64), released.mass.shape)
         self._values, self._basis = np.linalg.eigh(released.second_moment)
         d = len(self._values)
         self._isometry = (
@@ -187,7 +187,7 @@ class Shrinkage:
             spread = self.spread[block, None, None] * self._shape
             matrices *= spread / (spread + noise)
             matrices[:, diagonal, diagonal] += np.outer(self._released.mass[block], self._values)
-            matrices[:, diagonal, diagonal] += self._alpha
+            matrices[:, diagonal, diagonal] += self._alpha[block, None]
             yield block, matrices, moment
 
     def _differences(self) -> Iterator[tuple[slice, Array, Array]]:

@@ -31,9 +31,14 @@ def top(
     return places, best
 
 
-def score(vectors: Scores, items: Scores, threads: int) -> Scores:
+def turn_items(items: Scores, threads: int) -> Scores:
+    """Items as ``score`` reads them: here as they are, [items, d]; compiled, in panels of 32."""
+    return items.copy()
+
+
+def score(vectors: Scores, panels: Scores, columns: int, threads: int) -> Scores:
     """The product of each row's vector with each item's, [rows, items].
 
     No score depends on how many rows or items there are: a user alone gets the same bits as among many.
     """
-    return np.asarray(np.einsum("rk,ik->ri", vectors, items, optimize=False))
+    return np.asarray(np.einsum("rk,ik->ri", vectors, panels[:columns], optimize=False))

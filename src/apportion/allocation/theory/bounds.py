@@ -12,15 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.data import Graph
-
 Floats = NDArray[np.floating[Any]]
 
 
 def optimal_task_weights(
     sizes: Floats, exponent: float, users: float, budget: float = 1.0
 ) -> NDArray[np.float64]:
-    """omega_i = n_i^-exponent / sqrt(sum n_i^(1 - 2 exponent) / (n beta)), [tasks] (eq. w).
+    """omega_i = n_i^-exponent / sqrt(sum n_i^(1 - 2 exponent) / (n beta)), [tasks] (equation 11).
 
     The average user spends exactly ``budget``: sum_i (n_i / n) omega_i^2 = budget. Among all such
     weights, exponent (1 + gamma) / 4 minimizes sum_i 1 / (omega_i^2 n_i^gamma).
@@ -43,7 +41,7 @@ def ssp_bound(
     feature_bound: float = 1.0,
     solution_bound: float = 1.0,
 ) -> float:
-    """Excess risk of Algorithm 1, thm:tradeoff-ssp: Gx^4 G*^2 d / lambda * sum 1/(omega^2 n)."""
+    """Excess risk of Algorithm 1, Theorem 3.8: Gx^4 G*^2 d / lambda * sum 1/(omega^2 n)."""
     scale = feature_bound**4 * solution_bound**2 * dimension / strong_convexity
     return scale * _sum(1 / (weights**2 * sizes))
 
@@ -51,7 +49,7 @@ def ssp_bound(
 def descent_bound_convex(
     weights: Floats, *, dimension: int, gradient_bound: float = 1.0, diameter: float = 1.0
 ) -> float:
-    """Excess risk of Algorithm 2, thm:tradeoff-dpsgd (a): |C| G sqrt(m d) sqrt(sum 1/omega^2)."""
+    """Excess risk of Algorithm 2, Theorem 3.12 (a): |C| G sqrt(m d) sqrt(sum 1/omega^2)."""
     scale = diameter * gradient_bound * math.sqrt(len(weights) * dimension)
     return scale * math.sqrt(_sum(1 / weights**2))
 
@@ -64,17 +62,17 @@ def descent_bound_strongly_convex(
     strong_convexity: float,
     gradient_bound: float = 1.0,
 ) -> float:
-    """Excess risk of Algorithm 2, thm:tradeoff-dpsgd (b): G^2 d / lambda * sum 1/(omega^2 n)."""
+    """Excess risk of Algorithm 2, Theorem 3.12 (b): G^2 d / lambda * sum 1/(omega^2 n)."""
     return gradient_bound**2 * dimension / strong_convexity * _sum(1 / (weights**2 * sizes))
 
 
 def descent_steps_convex(weights: Floats, sizes: Floats, *, dimension: int) -> float:
-    """T of thm:tradeoff-dpsgd (a): 2/d * sum n^2 / sum 1/omega^2."""
+    """T of Theorem 3.12 (a): 2/d * sum n^2 / sum 1/omega^2."""
     return 2 / dimension * _sum(sizes**2) / _sum(1 / weights**2)
 
 
 def descent_steps_strongly_convex(weights: Floats, sizes: Floats, *, dimension: int) -> float:
-    """T of thm:tradeoff-dpsgd (b): 2/d * |Omega| / sum 1/(omega^2 n)."""
+    """T of Theorem 3.12 (b): 2/d * |Omega| / sum 1/(omega^2 n)."""
     return 2 / dimension * _sum(sizes) / _sum(1 / (weights**2 * sizes))
 
 
@@ -88,7 +86,7 @@ def descent_rates_convex(
     gradient_bound: float = 1.0,
     diameter: float = 1.0,
 ) -> NDArray[np.float64]:
-    """eta_i at a step, thm:tradeoff-dpsgd (a): |C| / (G sqrt(omega^2 n^2 + T d/2) sqrt(t)), [tasks]."""
+    """eta_i at a step, Theorem 3.12 (a): |C| / (G sqrt(omega^2 n^2 + T d/2) sqrt(t)), [tasks]."""
     scale = gradient_bound * np.sqrt(weights**2 * sizes**2 + steps * dimension / 2)
     return np.asarray(diameter / (scale * math.sqrt(step)), dtype=np.float64)
 
@@ -96,7 +94,7 @@ def descent_rates_convex(
 def descent_rates_strongly_convex(
     weights: Floats, sizes: Floats, *, step: int, strong_convexity: float
 ) -> NDArray[np.float64]:
-    """eta_i at a step, thm:tradeoff-dpsgd (b): 1 / (omega n lambda t), [tasks].
+    """eta_i at a step, Theorem 3.12 (b): 1 / (omega n lambda t), [tasks].
 
     The theorem prints omega^2; its proof (the objective omega_i L_i is omega_i n_i lambda strongly
     convex) uses omega, and so do we.
@@ -114,7 +112,7 @@ def adaptive_bound_ssp(
     feature_bound: float = 1.0,
     solution_bound: float = 1.0,
 ) -> float:
-    """Algorithm 1 under the optimal weights, thm:exact (a): Gx^4 G*^2 d m^2 / (n lambda beta)."""
+    """Algorithm 1 under the optimal weights, Theorem 4.2 (a): Gx^4 G*^2 d m^2 / (n lambda beta)."""
     scale = feature_bound**4 * solution_bound**2 * dimension
     return scale * tasks**2 / (users * strong_convexity * budget)
 
@@ -128,7 +126,7 @@ def adaptive_bound_convex(
     gradient_bound: float = 1.0,
     diameter: float = 1.0,
 ) -> float:
-    """Algorithm 2 under the optimal weights, thm:exact (b): |C| G sqrt(m d/(n beta)) sum sqrt(n_i)."""
+    """Algorithm 2 under the optimal weights, Theorem 4.2 (b): |C| G sqrt(m d/(n beta)) sum sqrt(n_i)."""
     scale = diameter * gradient_bound * math.sqrt(len(sizes) * dimension / (users * budget))
     return scale * _sum(np.sqrt(sizes))
 
@@ -142,7 +140,7 @@ def adaptive_bound_strongly_convex(
     budget: float = 1.0,
     gradient_bound: float = 1.0,
 ) -> float:
-    """Algorithm 2 under the optimal weights, thm:exact (c): G^2 d m^2 / (n lambda beta)."""
+    """Algorithm 2 under the optimal weights, Theorem 4.2 (c): G^2 d m^2 / (n lambda beta)."""
     return gradient_bound**2 * dimension * tasks**2 / (users * strong_convexity * budget)
 
 
@@ -158,7 +156,7 @@ def approximate_bound_ssp(
     feature_bound: float = 1.0,
     solution_bound: float = 1.0,
 ) -> float:
-    """Algorithm 1 with counts that are off by at most s = ``accuracy``, thm:approximate."""
+    """Algorithm 1 with counts that are off by at most s = ``accuracy``, Theorem B.2."""
     exact = adaptive_bound_ssp(
         tasks=len(sizes),
         users=users,
@@ -187,16 +185,6 @@ def improvement_strongly_convex(sizes: Floats) -> float:
     1.0
     """
     return _sum(1 / sizes) * _sum(sizes) / len(sizes) ** 2
-
-
-def measured_concentration(graph: Graph, weights: Floats) -> float:
-    """c(n) on a given graph: the largest budget that a user spends over the average one.
-
-    Computed from the exact graph: for public or simulated graphs only. The lemma's constant c is
-    this value over the log of the number of users.
-    """
-    spent = np.bincount(graph.user, weights=weights[graph.task] ** 2, minlength=graph.users)
-    return float(spent.max() / spent.mean())
 
 
 def _sum(values: Floats) -> float:

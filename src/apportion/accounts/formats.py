@@ -1,0 +1,72 @@
+"""The formats of everything that is written and read later: their numbers, and what each needs.
+
+docs/formats.md has a page on each. A number goes up when an older version of the package could no longer
+read what is written. Each file says which version it needs, so that an older one can name it.
+"""
+
+import re
+from dataclasses import dataclass
+
+from apportion.errors import DataError
+
+
+@dataclass(frozen=True)
+class Format:
+    """One kind of file.
+
+    Attributes
+        what: it is called in errors.
+        number: of the format that is written.
+        oldest: that is read.
+        needs: the first version of apportion that reads ``number``.
+    """
+
+    what: str
+    number: int
+    oldest: int
+    needs: str
+
+    def refusal(self, where: object, found: object, needs: object) -> str | None:
+        """Why something of this format cannot be read here, if it cannot.
+
+        ``needs`` is the version that the file says it needs, if it says so.
+        """
+        if type(found) is not int or found < 1:
+            return f"{where} has no valid format number"
+        if found > self.number:
+            version = needs if _is_version(needs) else "a newer version"
+            return (
+                f"{where} is {self.what} of format {found}, and this version of apportion reads formats up "
+                f"to {self.number}: it needs apportion {version}"
+                + (" or later" if version == needs else "")
+            )
+        if found < self.oldest:
+            return (
+                f"{where} is {self.what} of format {found}, from before the first release: formats from "
+                f"{self.oldest} on are read"
+            )
+        return None
+
+    def check(self, where: object, found: object, needs: object) -> int:
+        """The number of the format; a ``DataError`` if it cannot be read here."""
+        refusal = self.refusal(where, found, needs)
+        if refusal is not None:
+            raise DataError(refusal)
+        assert isinstance(found, int)
+        return found
+
+    @property
+    def stamp(self) -> dict[str, int | str]:
+        """What a file in JSON says of itself."""
+        return {"format": self.number, "needs": self.needs}
+
+
+MODEL = Format("a model", number=4, oldest=4, needs="0.1.0")
+REPORT = Format("a privacy report", number=2, oldest=2, needs="0.1.0")
+PLAN = Format("a plan", number=2, oldest=2, needs="0.1.0")
+SIGNATURE = Format("a signature", number=1, oldest=1, needs="0.1.0")
+BUDGET = Format("a budget", number=3, oldest=2, needs="0.1.0")
+
+
+def _is_version(value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"\d+(\.\d+){0,3}\w{0,8}", value) is not None

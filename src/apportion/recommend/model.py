@@ -1,0 +1,44 @@
+"""What may be published of a trained recommender."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.accounts import PrivacyReport
+from apportion.recommend.fold_in import FoldIn
+
+Array = NDArray[np.float64]
+Scores = NDArray[np.float32]
+Ids = NDArray[Any]
+
+# A user's system of equations has as many rows and columns.
+MOST_FACTORS = 2048
+
+
+@dataclass(frozen=True, eq=False)
+class ItemModel:
+    """A released item model: what may be published.
+
+    Attributes
+        items: the factors of the items, [items, factors].
+        intercepts: how much better than usual each item is rated, [items], or None.
+        item_ids: their ids, [items].
+        counts: numbers of users per item, released with noise and denoised, [items], or None.
+        titles: of the items, [items] of strings, or None.
+        fold_in: how a user's vector is made.
+        privacy: the guarantee.
+        training: the settings of the training as plain values, from which its releases follow; empty if
+            nothing is known of it.
+    """
+
+    items: Scores
+    item_ids: Ids
+    counts: Array | None
+    titles: Ids | None
+    fold_in: FoldIn
+    privacy: PrivacyReport
+    intercepts: Scores | None = None
+    training: Mapping[str, Any] = field(default_factory=dict)
