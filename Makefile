@@ -15,7 +15,7 @@ FAST := tests/test_rounding.py tests/test_warnings.py tests/allocation/test_weig
 	tests/soundness/test_row_12_grid.py tests/soundness/test_worst_users.py tests/tasks/test_losses.py \
 	tests/tasks/test_shared.py
 
-.PHONY: native demo test engines fast lowest test-all test-slow audit lint types format pictures lock clean
+.PHONY: native demo test engines fast lowest test-all test-slow audit lint types format pictures lock sbom clean
 
 demo: $(NATIVE)
 	$(BIN)/apportion demo
@@ -73,6 +73,18 @@ lock: $(READY)
 		--extra accounting --extra losses --group dev pyproject.toml -o requirements.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 		--extra spark --constraint requirements.lock pyproject.toml -o requirements-engines.lock
+
+# What is installed with the package and its extras, as locked: a CycloneDX list in build/sbom.json. It is checked
+# against the schema; the tool that writes it has an environment of its own.
+sbom: $(READY)
+	$(BIN)/pip install --quiet uv
+	@mkdir -p build
+	$(BIN)/python -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+		--all-extras -c requirements.lock pyproject.toml -o build/installed.txt
+	$(BIN)/python -m uv tool run --quiet --from 'cyclonedx-bom==7.0.0' cyclonedx-py requirements --pyproject pyproject.toml \
+		--mc-type library --output-reproducible --validate -o build/sbom.json build/installed.txt
+	@$(BIN)/python -c "import json; found = json.load(open('build/sbom.json')); \
+		print(len(found['components']), 'packages in build/sbom.json, CycloneDX', found['specVersion'])"
 
 # Python 3.11 is what the lock was made for; another interpreter is taken only when asked for.
 $(READY): requirements.lock pyproject.toml

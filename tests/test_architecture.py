@@ -1,6 +1,8 @@
 """The shape of the house: who may import whom, and where randomness may come from."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ MODULES = sorted(ROOT.rglob("*.py"))
 EVERYONES = {
     "errors",
     "checks",
+    "frames",
     "json_text",
     "native",
     "packing",
@@ -126,3 +129,21 @@ def test_noise_is_drawn_in_one_place_and_added_in_one_other(path: Path) -> None:
             harmless = {"data/simulate.py", "studies/jester.py", "recommend/training.py"}
             harmless |= {"audit/trainings.py", "audit/one_run.py"}
             assert place in {"privacy/noise.py", *harmless}, ast.unparse(node)
+
+
+def test_importing_the_package_loads_nothing_that_few_need() -> None:
+    code = "import sys, apportion; print(*(name for name in sys.argv[1:] if name in sys.modules))"
+    seldom = (
+        "polars",
+        "scipy.optimize",
+        "scipy.sparse",
+        "scipy.stats",
+        "matplotlib",
+        "typer",
+        "rich",
+        "numba",
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *seldom], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == []

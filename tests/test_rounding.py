@@ -75,6 +75,7 @@ HARMLESS: dict[str, str] = {
     "engine/session.py::LocalSession._bounded_labels": WHOLE,  # int16, of norm below 2^15
     "engine/session.py::LocalSession._mass": WHOLE,
     "engine/session.py::LocalSession._means": WHOLE,
+    "engine/session.py::LocalSession._rating_moments": WHOLE,
     "engine/session.py::LocalSession.choose": WHOLE,
     "engine/session.py::LocalSession.exact_sums": BASELINE,
     "engine/session.py::LocalSession.sums": WHOLE,
@@ -85,9 +86,9 @@ HARMLESS: dict[str, str] = {
     "recommend/fold_in.py::FoldIn.solver": f"items: {RELEASED}",
     "recommend/histories.py::Rows.of_users": WHOLE,
     "recommend/intercepts.py::estimate": RELEASED,
+    "recommend/offsets.py::release": DECLARED,
     "recommend/recommender.py::Recommender.similar_blocks": RELEASED,
     "recommend/scoring.py::Scorer.many": WHOLE,
-    "recommend/training.py::_release_mean": DECLARED,
     "recommend/training.py::private_step.step": f"items: {RELEASED}",
     "tasks/base.py::MultiTaskLinear._predict": AFTER,
     "tasks/base.py::MultiTaskLinear.score": AFTER,

@@ -21,7 +21,7 @@ from apportion.privacy import (
     rounding,
     truncated,
 )
-from apportion.recommend import releases, training
+from apportion.recommend import offsets, releases
 from tests.soundness.harness import plant
 
 Patch = pytest.MonkeyPatch
@@ -96,7 +96,7 @@ def count_past_the_releases(patch: Patch) -> None:
 def root_of_k(patch: Patch) -> None:
     """The sum of a user's k ratings moves by k times the largest, and is noised for sqrt(k) times that."""
 
-    def mean(settings: Any, session: Any, curator: Any) -> float:
+    def mean(settings: Any, session: Any, curator: Any) -> Any:
         rating = session._given.label.astype(float)
         declared = releases.mean(settings)
         bound = UserBound(np.sqrt(2 * session.tasks), "wrong")
@@ -104,9 +104,9 @@ def root_of_k(patch: Patch) -> None:
         raw = np.array([[((rating - 3.0) / 2.0).sum(), float(len(rating))]])
         units = np.trunc(raw / bound.grid(mu)).astype(np.int64)
         [[total, rows]] = curator.release("mean", units, bound, mu, "ratings")
-        return float(np.clip(3.0 + 2.0 * total / max(rows, 1.0), 1.0, 5.0))
+        return offsets.Offset(float(np.clip(3.0 + 2.0 * total / max(rows, 1.0), 1.0, 5.0)))
 
-    patch.setattr(training, "_release_mean", mean)
+    patch.setattr(offsets, "release", mean)
 
 
 def clipping_after_summing(patch: Patch) -> None:

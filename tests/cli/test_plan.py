@@ -36,7 +36,7 @@ def test_a_plan_is_shown_saved_and_resumed(here: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     report = load(tmp_path / "model").privacy
     assert report.epsilon == pytest.approx(5)
-    assert list(report.ledger)[:3] == list(saved.ledger)
+    assert list(report.ledger)[:4] == list(saved.ledger)
 
 
 def test_a_plan_for_events(here: Path, tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_another_training_or_no_plan_at_all(here: Path, tmp_path: Path) -> None:
     other = [*RATED[:-1], 6]
     with pytest.raises(ParameterError, match="another epsilon"):
         run("fit", here / "ratings.csv", *other, "--plan", plan, "--out", tmp_path / "m")
-    plan.write_text(json.dumps({"format": 1}))
+    plan.write_text(json.dumps({"format": 3}))
     with pytest.raises(DataError, match="not a plan"):
         run("fit", here / "ratings.csv", *RATED, "--plan", plan, "--out", tmp_path / "m")
     assert not (tmp_path / "m").exists()

@@ -31,10 +31,10 @@ from tests.recommend.test_files import make_model, texts
 QUICK = ["--factors", "4", "--sweeps", "2", "--epsilon", "20"]
 
 
-def run(*arguments: object, code: int = 0) -> str:
+def run(*arguments: object, code: int = 0, answer: str | None = None) -> str:
     """What a command prints. Errors that the command line would print in one line are raised."""
     words = [str(argument) for argument in arguments]
-    result = CliRunner().invoke(app, words, env={"COLUMNS": "150"})
+    result = CliRunner().invoke(app, words, input=answer, env={"COLUMNS": "150"})
     if isinstance(result.exception, ApportionError | OSError):
         raise result.exception
     assert result.exit_code == code, result.output

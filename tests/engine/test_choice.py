@@ -31,7 +31,10 @@ def test_an_engine_is_itself() -> None:
 def test_where_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choice, "kernels", None)
     monkeypatch.setattr(cpu, "_native", None)
-    assert isinstance(find_engine("auto"), ReferenceEngine)
+    choice._say_what_is_missing.cache_clear()
+    with pytest.warns(UserWarning, match="apportion doctor says what to install"):
+        assert isinstance(find_engine("auto"), ReferenceEngine)
+    assert isinstance(find_engine("auto"), ReferenceEngine)  # and says it once
     with pytest.raises(ap.ParameterError, match='use engine="reference"'):
         find_engine("cpu")
 

@@ -148,7 +148,7 @@ def test_sums_that_differ_are_refused_whatever_the_reason(
     crash(tmp_path / "c", data, sweep=1)
     monkeypatch.setattr(factorization, "_seen", lambda data: None)
     crash(tmp_path / "d", data, sweep=1)
-    with pytest.raises(CheckpointError, match=r"'intercepts' was computed otherwise"):
+    with pytest.raises(CheckpointError, match=r"'rating moments' was computed otherwise"):
         model().fit(changed(data), checkpoint=tmp_path / "d")
 
 
@@ -268,7 +268,7 @@ def notes(data: ap.Interactions, **fit: Any) -> list[str]:
 def test_an_interrupted_training_says_what_was_spent(data: ap.Interactions) -> None:
     [spent] = notes(data)
     assert spent.startswith("spent before this: epsilon = 3.")
-    assert "delta = 1e-05 (releases: 6)" in spent
+    assert "delta = 1e-05 (releases: 7)" in spent
     assert notes(data, model={"epsilon": math.inf}) == []
     assert notes(data, model={"noise_seed": 1}) == []
 

@@ -203,7 +203,10 @@ class TestRelease:
         model = self.trained(epsilon=math.inf, regularization=1e9)
         rating = np.asarray(DATA.by_user.rating, dtype=float)
         user, item = DATA.user_of_row, DATA.by_user.other
-        labels = rating - (np.bincount(user, rating) / np.bincount(user))[user]
+        drawn, more = model.released.fold_in.mean, model.released.fold_in.shrinkage
+        labels = (
+            rating - ((np.bincount(user, rating) + more * drawn) / (np.bincount(user) + more))[user]
+        )
         counts = np.bincount(item, minlength=6).astype(float)
         sums = np.bincount(item, labels, minlength=6)
         expected = estimate(sums, 0.0, np.ones(6), counts)  # the label bound is one

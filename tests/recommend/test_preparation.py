@@ -17,6 +17,9 @@ PER_ITEM = {"solver": ap.SufficientStatistics(matrices="per-item")}
 DATA = ap.simulate_interactions(users=400, items=30, rows=6000)
 
 
+RELEASED = ["rating moments", "counts", "weights", "users"]
+
+
 def model(**settings: Any) -> ap.MatrixFactorization:
     return ap.MatrixFactorization(**{"epsilon": 5.0, "noise_seed": 1, **settings})
 
@@ -28,7 +31,8 @@ def same(one: Preparation, other: Preparation) -> bool:
         and np.array_equal(one.sums, other.sums)
         and ((one.sizes is None) == (other.sizes is None))
         and (one.sizes is None or other.sizes is None or np.array_equal(one.sizes, other.sizes))
-        and (one.users, one.mean, one.secret_noise) == (other.users, other.mean, other.secret_noise)
+        and (one.users, one.offset, one.secret_noise)
+        == (other.users, other.offset, other.secret_noise)
         and dict(one.training) == dict(other.training)
         and ledger_to_dict(one.ledger) == ledger_to_dict(other.ledger)
     )
@@ -61,16 +65,16 @@ def test_going_on_gives_the_same_as_all_at_once(settings: dict[str, Any]) -> Non
 
 def test_a_preparation_costs_its_part_and_no_more() -> None:
     preparation = model().prepare(DATA)
-    assert [record.name for record in preparation.ledger] == ["counts", "weights", "users"]
+    assert [record.name for record in preparation.ledger] == RELEASED
     shares = [(record.mu / preparation.ledger.target.mu) ** 2 for record in preparation.ledger]
-    assert shares == pytest.approx([0.1, 0.02, 0.005])
+    assert shares == pytest.approx([0.02, 0.1, 0.02, 0.005])
 
 
 def test_forecasts_are_free_and_the_first_is_taken() -> None:
     planned = model()
     preparation = planned.prepare(DATA)
     found = planned.forecasts(preparation)
-    assert [record.name for record in preparation.ledger] == ["counts", "weights", "users"]
+    assert [record.name for record in preparation.ledger] == RELEASED
     assert [one.error for one in found] == sorted(one.error for one in found)
     trained = model().fit(DATA, preparation=preparation)
     assert trained.forecasts_ == found
@@ -141,7 +145,7 @@ def test_a_ledger_cannot_be_taken_over_twice() -> None:
         model().fit(DATA, preparation=replace(preparation, ledger=spent))
     with pytest.raises(ap.ParameterError, match="other shares"):
         model(shares=ap.Shares(weights=0.01)).fit(DATA, preparation=preparation)
-    assert len(preparation.ledger) == 3
+    assert len(preparation.ledger) == 4
 
 
 def test_without_privacy_there_is_nothing_to_prepare() -> None:
@@ -163,7 +167,7 @@ def test_ids_of_every_kind_are_written(ids: list[Any]) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"format": 1},
+        {"format": 2},
         {"sums": [1.0]},
         {"sums": "abc"},
         {"sums": [math.nan] * 30},
@@ -171,7 +175,9 @@ def test_ids_of_every_kind_are_written(ids: list[Any]) -> None:
         {"sizes": [None] * 30},
         {"users": -1},
         {"users": "many"},
-        {"mean": None},
+        {"offset": None},
+        {"offset": {"mean": 3.0, "shrinkage": -1.0, "within": None}},
+        {"offset": {"mean": 3.0, "shrinkage": 1.0, "within": "much"}},
         {"ledger": {}},
         {"ledger": {"target": {"epsilon": 1, "delta": 1e-5, "selection_delta": 0}, "records": [1]}},
         {"item_ids": [1.5]},

@@ -152,12 +152,6 @@ def test_splitting_keeps_neighbors_neighbors() -> None:
         check(fit, with_user.split((0.7, 0.3), seed)[0], without.split((0.7, 0.3), seed)[0])
 
 
-def test_the_mean_of_newcomers_is_public() -> None:
-    for within in ((0.0, 5.0), (1.0, 5.0), (-3.0, 9.0)):
-        model = training()(neighbors(worst_users()["ordinary"], rating_range=within)[0])
-        assert model.released.fold_in.mean == sum(within) / 2
-
-
 @pytest.mark.parametrize("size", [1e38, 1e-38])
 @pytest.mark.parametrize("solver", [SHARED, DESCENT], ids=str)
 def test_ratings_without_a_range(size: float, solver: dict[str, Any]) -> None:

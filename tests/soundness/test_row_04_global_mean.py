@@ -1,14 +1,17 @@
 """Row 4: a mean for all users is released with its true sensitivity, or not at all."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import apportion as ap
-from apportion.data.centering import Centering
-from apportion.engine.queries import Means
+from apportion.data.centering import Centering, rating_moments
+from apportion.engine import session
+from apportion.engine.queries import Means, RatingMoments
 from apportion.privacy import truncated
+from apportion.recommend import offsets
 from tests.soundness.harness import check, notices, plant
 from tests.soundness.test_recommender import RANGE, neighbors, training, worst_users
 
@@ -26,9 +29,74 @@ def test_the_mean_is_a_release_with_the_sensitivity_of_one_user() -> None:
     assert change.ratio > 0.99999  # reached, and not passed, by whoever rates everything at the top
 
 
-def test_own_means_are_no_release() -> None:
+def test_of_own_means_only_moments_of_all_users_are_released() -> None:
     model = training(offsets__center="user")(neighbors(TOP)[0])
     assert "mean" not in [record.name for record in model.privacy.ledger]
+    [record] = [record for record in model.privacy.ledger if record.name == "rating moments"]
+    assert record.sensitivity == pytest.approx(2.0)
+    assert record.shape == (1, 5)
+
+
+@pytest.mark.parametrize("name", worst_users())
+def test_no_user_moves_the_moments_by_more_than_their_sensitivity(name: str) -> None:
+    changes = check(training(), *neighbors(worst_users()[name]))
+    [change] = [change for change in changes if change.name == "rating moments"]
+    assert change.ratio <= 1
+    if name == "everything at the top":
+        assert change.ratio > 0.99999
+
+
+def test_the_largest_part_of_any_two_to_nine_ratings_is_two() -> None:
+    # The corners, and whatever else the range has: the bound is reached and never passed before rounding.
+    rng = np.random.default_rng(0)
+    largest = 0.0
+    for n in range(1, 10):
+        choices = [np.ones(n), -np.ones(n), np.where(np.arange(n) % 2, 1.0, -1.0)]
+        choices += list(rng.choice([-1.0, 0.0, 1.0], (50, n))) + list(rng.uniform(-1, 1, (50, n)))
+        for ratings in choices:
+            rows = ap.Interactions(np.zeros(n, int), np.arange(n), ratings, items=n).rows()
+            [part] = rating_moments(rows.start, rows.label, 0.0, 1.0)
+            largest = max(largest, float(part @ part))
+    assert largest == pytest.approx(4.0)
+    assert largest <= 4.0 + 1e-12
+
+
+def test_moments_of_ratings_instead_of_users_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fault(honest: Any) -> Any:
+        def rows_not_users(self: Any, query: RatingMoments, grid: float) -> Any:
+            scaled = (self._given.label.astype(float) - query.middle) / query.half
+            ones = np.ones(len(scaled))
+            parts = np.stack([ones, scaled, ones, scaled**2, 0.5 * (1 - scaled**2)], axis=1)
+            return truncated(parts, grid).sum(axis=0, keepdims=True)
+
+        return rows_not_users
+
+    plant(monkeypatch, "_rating_moments", fault)
+    assert notices(training(), *neighbors(TOP))
+
+
+def test_variances_that_are_not_halved_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A user with two ratings at both ends has a sample variance of 2: with its other parts a norm of sqrt(7).
+    real = rating_moments
+
+    def doubled(*given: Any) -> Any:
+        return real(*given) * [1, 1, 1, 1, 2]
+
+    two = (np.array([0, 1]), np.array([1.0, 5.0]))
+    monkeypatch.setattr(session, "rating_moments", doubled)
+    assert not notices(training(), *neighbors(two))  # scaled down, whatever they are
+    monkeypatch.setattr(session, "scale_down", lambda norms, bound: np.ones_like(norms))
+    assert notices(training(), *neighbors(two))
+
+
+def test_exact_moments_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreleased(settings: Any, session: Any, curator: Any) -> Any:
+        noisy = real(settings, session, curator)
+        return replace(noisy, mean=offsets.compute(settings, session).mean)
+
+    real = offsets.release
+    monkeypatch.setattr(offsets, "release", unreleased)
+    assert notices(training(), *neighbors(TOP))
 
 
 def test_the_range_is_a_public_input() -> None:

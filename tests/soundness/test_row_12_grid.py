@@ -133,6 +133,7 @@ def test_sums_depend_neither_on_threads_nor_on_the_order_of_rows(name: str) -> N
 SUMS = {
     "_added_up": ["ridge, shrunk", "ratings, per item"],  # counts, weights, intercepts
     "_means": ["ratings, shared"],
+    "_rating_moments": ["ratings, per item"],
     "_mass": ["ridge, shared"],
     "_gramian": ["ratings, shared", "events, per item"],
     "_second_moment": ["ridge, shared"],

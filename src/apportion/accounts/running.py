@@ -48,10 +48,14 @@ class Running:
         self._closed = weakref.finalize(self, _close, self._file)
 
     def release(self, *, remove: bool) -> None:
-        """Let go; ``remove`` the file, too, if the training has ended for good."""
+        """Let go; ``remove`` the file, too, if the training has ended for good.
+
+        A file that cannot be removed stays: of a training that has ended nobody asks for it.
+        """
         if self._closed.alive:
             if remove and self._file is not None:
-                self._path.unlink(missing_ok=True)
+                with suppress(OSError):
+                    self._path.unlink(missing_ok=True)
             self._closed()
 
 

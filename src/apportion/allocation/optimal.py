@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from apportion.allocation.base import Allocation, Rule
 from apportion.allocation.scaling import normalized
@@ -50,6 +49,8 @@ def solve_task_weights(
     ``gamma`` is 1 for strongly convex and 0 for convex losses. Tasks without users constrain nobody
     and get the whole budget.
     """
+    from scipy.sparse import csr_array  # slow to load
+
     gamma = number("gamma", gamma, at_least=0, at_most=1)
     budget = number("budget", budget, above=0, at_most=1e100)
     tolerance = number("tolerance", tolerance, above=0)

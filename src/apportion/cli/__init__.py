@@ -16,6 +16,7 @@ from apportion.cli import (
     budget,
     data,
     demo,
+    doctor,
     evaluate,
     fit,
     plan,
@@ -71,6 +72,7 @@ app.command("similar")(similar.similar)
 app.command("report")(report.report)
 app.command("audit")(audit.audit)
 app.command("bench")(bench.bench)
+app.command("doctor")(doctor.doctor)
 app.add_typer(budget.app, name="budget")
 app.add_typer(reproduce.app, name="reproduce")
 app.add_typer(data.app, name="data")

@@ -1,6 +1,7 @@
 """``apportion report``: the guarantee of a saved model, and whether it is true to its records."""
 
 from json import dumps
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -8,6 +9,7 @@ from rich.markup import escape
 
 from apportion.cli.reading import Json, Model
 from apportion.cli.terminal import Terminal, print_json
+from apportion.errors import printable
 
 if TYPE_CHECKING:
     from apportion.recommend.verify import Check
@@ -23,13 +25,27 @@ def report(
             help="Compare the report with its ledger and with the files; exit code 1 if not right.",
         ),
     ] = False,
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PUB", help="With --verify: the folder must be signed with this public key."
+        ),
+    ] = None,
+    sign: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="KEY",
+            help="Sign the model and its report with this private key (Ed25519, of OpenSSL or OpenSSH).",
+        ),
+    ] = None,
 ) -> None:
-    """Show the privacy report of a saved model.
+    """Show the privacy report of a saved model; verify it, or sign it.
 
     Epsilon is computed again from the record of all releases, never read from the file. With
     [bold]--verify[/bold] all numbers are compared: those that the report states with those of its ledger,
-    and the ledger with the settings, items and factors in the folder. A report is not signed: one that was
-    forged as a whole cannot be told from a true one.
+    and the ledger with the settings, items and factors in the folder. A report that was forged as a whole
+    cannot be told from a true one by this, unless it is signed: [bold]--sign[/bold] adds a signature to the
+    folder, [bold]--verify --key[/bold] checks it.
 
     [bold]Examples[/bold]
 
@@ -38,18 +54,51 @@ def report(
       apportion report model --json
 
       apportion report model --verify
+
+      Signed, with a key pair that OpenSSL makes (or ssh-keygen -t ed25519):
+
+      openssl genpkey -algorithm ed25519 -out key.pem
+
+      openssl pkey -in key.pem -pubout -out key.pub
+
+      apportion report model --sign key.pem
+
+      apportion report model --verify --key key.pub
     """
+    if key is not None and not verify:
+        raise typer.BadParameter("goes with --verify only", param_hint="'--key'")
+    if sign is not None and (verify or json):
+        raise typer.BadParameter("goes with no other option", param_hint="'--sign'")
+    if sign is not None:
+        _sign(model, sign)
+        return
     from apportion.recommend.files import load
 
     privacy = load(model).privacy
     if verify:
+        from apportion.accounts.signatures import read_public_key
         from apportion.recommend.verify import verify as verify_folder
 
-        _show(verify_folder(model), privacy.verdict, json)
+        public = None if key is None else read_public_key(key)
+        _show(verify_folder(model, public), privacy.verdict, json)
     elif json:
         print_json(privacy.to_json())
     else:
         Terminal().print(privacy)
+
+
+def _sign(model: Path, key: Path) -> None:
+    from apportion.accounts.signatures import FILE, PassphraseError, read_private_key
+    from apportion.recommend.files import sign as sign_folder
+
+    try:
+        private = read_private_key(key)
+    except PassphraseError:
+        phrase = typer.prompt(f"passphrase of {printable(key)}", hide_input=True, err=True)
+        private = read_private_key(key, phrase.encode())
+    name = sign_folder(model, private)
+    where = escape(printable(model / FILE))
+    Terminal().print(f"signed with the key {name}: {where}", highlight=False, soft_wrap=True)
 
 
 def _show(checks: "list[Check]", verdict: str, json: bool) -> None:

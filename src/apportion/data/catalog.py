@@ -1,10 +1,11 @@
 """The public list of tasks or items: which exist must not depend on who is in the data."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from apportion.checks import whole
@@ -21,6 +22,7 @@ from apportion.data.ids import (
 )
 from apportion.data.memory import MOST, check_memory
 from apportion.errors import DataError, ParameterError
+from apportion.frames import pl
 
 # The number of members (ids are then 0, 1, ...), their ids, or "public": those found in the data.
 Catalog = int | Sequence[Any] | NDArray[Any] | Literal["public"] | None

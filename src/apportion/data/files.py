@@ -1,5 +1,7 @@
 """Files in and out: columns of CSV and Parquet files, ids as they are written; files written whole."""
 
+from __future__ import annotations
+
 import errno
 import os
 import tempfile
@@ -8,16 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
-
-import polars as pl
+from typing import Any, TypeAlias
 
 from apportion.data.memory import check_memory
 from apportion.errors import DataError
+from apportion.frames import pl
 
 PARQUET = (".parquet", ".pq")
 # Of ids in a text file: String, Binary, Int64 or UInt64.
-IdType = type[pl.DataType]
+IdType: TypeAlias = "type[pl.DataType]"
 
 
 def check_columns(frame: Any, names: Sequence[str]) -> None:

@@ -6,18 +6,21 @@ is one id, in whatever it was read from: space before and after it does not coun
 composed (Unicode's normal form C).
 """
 
+from __future__ import annotations
+
 import hashlib
 import numbers
 import unicodedata
+from functools import cache
 from itertools import accumulate
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from apportion.data.numeric import check_unmasked
 from apportion.errors import DataError
+from apportion.frames import pl
 from apportion.native import kernels
 from apportion.threads import extremes, row_blocks, share_out, side_by_side
 from apportion.twins import ids as twin
@@ -26,14 +29,18 @@ Integers = NDArray[np.integer[Any]]
 # So few ids are looked up one by one.
 _FEW = 1000
 # Integers, an object array of strings or bytes, or a column of any of these with nothing missing.
-Ids = NDArray[Any] | pl.Series
+Ids: TypeAlias = "NDArray[Any] | pl.Series"
 # What Unicode calls white space, and polars strips; Python's own set is larger.
 _SPACE = (
     "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000"
     "\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
 )
-# What polars and NumPy both have.
-_WHOLE = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64)
+
+
+@cache
+def _whole_types() -> tuple[type[pl.DataType], ...]:
+    """What polars and NumPy both have."""
+    return pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64
 
 
 def read_column(name: str, values: Any) -> Ids:
@@ -41,7 +48,7 @@ def read_column(name: str, values: Any) -> Ids:
     if isinstance(values, pl.Series):
         named = isinstance(values.dtype, (pl.Categorical, pl.Enum))
         column: pl.Series = values.cast(pl.String) if named else values
-        usual = column.dtype in (pl.String, pl.Binary, *_WHOLE)
+        usual = column.dtype in (pl.String, pl.Binary, *_whole_types())
         if usual and len(column) and not column.null_count():
             return column
     return read_ids(name, values)
@@ -222,7 +229,7 @@ class IdIndex:
 def is_text(ids: Ids) -> bool:
     """Whether ids are strings or bytes, not whole numbers."""
     if isinstance(ids, pl.Series):
-        return ids.dtype not in _WHOLE
+        return ids.dtype not in _whole_types()
     return ids.dtype.kind == "O"
 
 
@@ -255,7 +262,7 @@ def column_array(column: pl.Series) -> NDArray[Any]:
     """The column as an array; what is in many pieces is copied on all cores."""
     if column.dtype == pl.Int128:  # of which older polars panics
         raise pl.exceptions.InvalidOperationError("NumPy has no whole numbers of 128 bits")
-    if column.dtype not in (*_WHOLE, pl.Float32, pl.Float64) or column.null_count():
+    if column.dtype not in (*_whole_types(), pl.Float32, pl.Float64) or column.null_count():
         return column.to_numpy()
     pieces = [piece.to_numpy() for piece in column.get_chunks()]
     if len(pieces) == 1:

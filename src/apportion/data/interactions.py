@@ -1,5 +1,7 @@
 """Who interacted with what: ratings or plain events of users and items."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -7,7 +9,6 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
-import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from apportion.checks import number, whole, word
@@ -27,6 +28,7 @@ from apportion.data.sorting import (
     turn,
 )
 from apportion.errors import DataError, ParameterError
+from apportion.frames import pl
 from apportion.threads import extremes, row_blocks, side_by_side
 
 
@@ -281,7 +283,7 @@ class Interactions:
         """Numbers of the items that do not depend on other items, unless the catalog is public."""
         return None if self.catalog_is_public else id_keys(self.item_ids)
 
-    def take(self, rows: NDArray[Any]) -> "Interactions":
+    def take(self, rows: NDArray[Any]) -> Interactions:
         """The interactions at these rows of ``by_user`` (or where this mask is true); same users, items.
 
         They stay in the order of ``by_user``, each once, in whatever order the rows are named.
@@ -297,7 +299,7 @@ class Interactions:
         part.by_user = Orientation(start, item, rating)
         return part
 
-    def of_items(self, places: Integers) -> "Interactions":
+    def of_items(self, places: Integers) -> Interactions:
         """The interactions with these items of the catalog, which become the catalog; same users."""
         renumbered = np.full(self.items, -1, dtype=self.by_user.other.dtype)
         renumbered[places] = np.arange(len(places))
@@ -310,7 +312,7 @@ class Interactions:
         part.item_ids = self.item_ids[places]
         return part
 
-    def positives(self, at_least: float) -> "Interactions":
+    def positives(self, at_least: float) -> Interactions:
         """Events without ratings: the interactions rated at least this high."""
         if self.by_user.rating is None:
             raise DataError("these interactions have no ratings")
@@ -322,7 +324,7 @@ class Interactions:
 
     def split(
         self, shares: Sequence[float] = (0.8, 0.1, 0.1), seed: int = 0
-    ) -> tuple["Interactions", ...]:
+    ) -> tuple[Interactions, ...]:
         """Split the interactions at random in these shares (training, validation, test).
 
         An interaction's part depends on the seed, its user and its item alone.
@@ -331,7 +333,7 @@ class Interactions:
 
     def split_users(
         self, shares: Sequence[float] = (0.9, 0.1), seed: int = 0
-    ) -> tuple["Interactions", ...]:
+    ) -> tuple[Interactions, ...]:
         """Split the users at random in these shares, each with all of its interactions.
 
         A user's part depends on the seed and its own id alone.
@@ -341,7 +343,7 @@ class Interactions:
 
     def _parts(
         self, shares: Sequence[float], scores: NDArray[np.uint64]
-    ) -> tuple["Interactions", ...]:
+    ) -> tuple[Interactions, ...]:
         """The interactions whose random 64-bit numbers [rows] fall in each share of their range."""
         shares = [number("a share", share, above=0, at_most=1) for share in shares]
         if abs(sum(shares) - 1) > 1e-9:
@@ -351,7 +353,7 @@ class Interactions:
 
     def hold_out_users(
         self, users: int | None = None, history: float = 0.8, at_least: int = 1, seed: int = 0
-    ) -> tuple["Interactions", "HeldOut"]:
+    ) -> tuple[Interactions, HeldOut]:
         """Keep some users out of training: their history to recommend from, their labels to find.
 
         Args:

@@ -1,6 +1,8 @@
 """Which engine a training runs on: the caller's choice, never a consequence of private data."""
 
+import warnings
 from collections.abc import Callable
+from functools import cache
 
 from apportion.engine.base import Engine
 from apportion.engine.cpu import CpuEngine
@@ -11,7 +13,20 @@ from apportion.native import kernels
 
 def _best() -> Engine:
     """The compiled engine; the reference engine where nothing is compiled."""
-    return ReferenceEngine() if kernels is None else CpuEngine()
+    if kernels is not None:
+        return CpuEngine()
+    _say_what_is_missing()
+    return ReferenceEngine()
+
+
+@cache
+def _say_what_is_missing() -> None:
+    """Once: how long a fit takes depends on the data, whether this is said does not."""
+    warnings.warn(
+        "without compiled kernels NumPy does their work, many times slower; "
+        "apportion doctor says what to install",
+        stacklevel=2,
+    )
 
 
 ENGINES: dict[str, Callable[[], Engine]] = {

@@ -6,7 +6,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy
-import scipy.linalg  # so that its BLAS is loaded, and listed
 from threadpoolctl import threadpool_info
 
 
@@ -18,6 +17,8 @@ def arithmetic() -> dict[str, str]:
     >>> sorted(arithmetic())
     ['BLAS', 'C library', 'NumPy without', 'numpy', 'processor', 'scipy']
     """
+    import scipy.linalg  # so that its BLAS is loaded, and listed
+
     ours = [Path(module.__file__ or "").parents[1] for module in (numpy, scipy)]
     libraries = [each for each in threadpool_info() if each["user_api"] == "blas"]
     # Other packages bring libraries of their own, and it is no matter whether these are loaded.

@@ -37,6 +37,20 @@ class Means(Query):
 
 
 @dataclass(frozen=True)
+class RatingMoments(Query):
+    """How ratings differ between users and within them, [1, 5]. A user's part has a norm of at most 2.
+
+    Ratings are shifted and scaled, and clipped to [-1, 1]. A user with n of them, of mean m and sample
+    variance s^2, adds 1 and m; and, with two or more, 1, m^2 - s^2 / n and s^2 / 2. (Users whose true
+    mean is M have m^2 - s^2 / n equal to M^2 on average.) ``recommend/releases.py`` proves the bound; parts
+    are scaled down to it, whatever rounding does.
+    """
+
+    middle: float
+    half: float
+
+
+@dataclass(frozen=True)
 class Counts(Query):
     """Users per task, [tasks, 1]. A user's part has a norm of at most sqrt(cap).
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.data.centering import Centering
+from apportion.data.centering import Centering, rating_moments
 from apportion.data.ids import id_keys, match_ids
 from apportion.data.rows import Rows
 from apportion.data.sorting import counting_sort
@@ -183,6 +183,8 @@ class LocalSession(Session):
                 yield 0, (rounding.truncated(some, *grids).sum(keepdims=True)[:, None],)
             case queries.Means():
                 yield 0, (self._means(query, *grids),)
+            case queries.RatingMoments():
+                yield 0, (self._rating_moments(query, *grids),)
             case queries.Counts():
                 graph, _ = self._chosen.graph()
                 yield 0, (self._added_up(graph.task, _count_parts(graph, query), *grids),)
@@ -217,6 +219,11 @@ class LocalSession(Session):
         scaled = np.clip((centers[some] - query.middle) / query.half, -1.0, 1.0)
         units = rounding.truncated(np.stack([scaled, np.ones_like(scaled)], axis=1), grid)
         return np.asarray(units.sum(axis=0, keepdims=True))
+
+    def _rating_moments(self, query: queries.RatingMoments, grid: float) -> Units:
+        parts = rating_moments(self._given.start, self._given.label, query.middle, query.half)
+        parts *= scale_down(row_norms(parts), 2.0)[:, None]
+        return np.asarray(rounding.truncated(parts, grid).sum(axis=0, keepdims=True))
 
     def _gramian(self, grid: float) -> Units:
         everybody, ones = np.arange(len(self._features), dtype=np.int32), self._ones
@@ -299,6 +306,15 @@ class LocalSession(Session):
                 some = np.diff(chosen.start) > 0
                 scaled = (centers[some] - query.middle) / query.half
                 yield 0, (np.array([[scaled.sum(), float(some.sum())]]),)
+            case queries.RatingMoments():
+                yield (
+                    0,
+                    (
+                        rating_moments(
+                            self._given.start, self._given.label, query.middle, query.half
+                        ).sum(axis=0, keepdims=True),
+                    ),
+                )
             case queries.Intercepts():
                 parts = self._exact_weights() * self._labels
                 yield 0, (np.bincount(chosen.task, parts, minlength=self.tasks)[:, None],)

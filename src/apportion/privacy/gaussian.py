@@ -21,7 +21,6 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import erfcx, log_ndtr
 
 from apportion.checks import number
@@ -128,6 +127,8 @@ def _minus_erfcx_derivative(x: Any) -> Any:
 
 
 def _increasing_root(function: Any, middle: float) -> float:
+    from scipy.optimize import brentq  # takes a quarter of the package's time to load
+
     step = 1.0
     while function(middle - step) > 0 or function(middle + step) < 0:
         step *= 2

@@ -20,7 +20,7 @@ import safetensors.numpy
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
-from apportion.accounts import PrivacyReport
+from apportion.accounts import PrivacyReport, signatures
 from apportion.checks import number
 from apportion.data.files import check_columns
 from apportion.data.ids import match_ids, read_ids
@@ -31,7 +31,7 @@ from apportion.recommend.model import MOST_FACTORS, Ids, ItemModel
 from apportion.version import __version__
 
 KIND = "apportion item model"
-FORMAT = 3
+FORMAT = 4
 SETTINGS, TENSORS, REPORT = "model.json", "items.safetensors", "privacy.json"
 FILES = (SETTINGS, TENSORS, REPORT)
 # Bytes of the settings, of what describes the tensors, and of a report, besides what it may say of items.
@@ -56,7 +56,8 @@ _IDS = ("ids", "unsigned_ids", "text_ids", "byte_ids")
 
 def largest(name: str, tensors: int) -> int | None:
     """How many bytes this file may have beside so many of tensors; None if only memory is the limit."""
-    return {SETTINGS: _MOST_SETTINGS, REPORT: _MOST_REPORT + 4 * tensors}.get(name)
+    limits = {SETTINGS: _MOST_SETTINGS, signatures.FILE: _MOST_SETTINGS}
+    return (limits | {REPORT: _MOST_REPORT + 4 * tensors}).get(name)
 
 
 def pack(model: ItemModel, titles: Any = None) -> dict[str, bytes]:
@@ -266,6 +267,7 @@ def _parse_fold_in(path: Path, values: Any) -> FoldIn:
         ),
         center=values["center"],
         mean=_finite("mean", values["mean"]),
+        shrinkage=number("shrinkage", values["shrinkage"], at_least=0, at_most=1e15),
         rating_range=within,
     )
 

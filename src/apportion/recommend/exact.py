@@ -7,6 +7,7 @@ from apportion.engine import Session, queries
 from apportion.engine.feed import exact
 from apportion.packing import unpack
 from apportion.privacy import Curator
+from apportion.recommend import offsets
 from apportion.recommend.intercepts import estimate
 from apportion.recommend.preparation import Preparation
 from apportion.recommend.settings import Choice, GradientDescent, Settings
@@ -21,14 +22,7 @@ def prepare(
     settings: Settings, data: Interactions, session: Session, curator: Curator
 ) -> Preparation:
     """What a training without privacy knows before its sweeps: exact counts."""
-    mean = 0.0
-    if settings.center == "global" and settings.rating_range is not None:
-        low, high = settings.rating_range
-        middle, half = (low + high) / 2, (high - low) / 2
-        [[[total, users]]] = exact(session, queries.Means(middle, half))
-        mean = float(np.clip(middle + half * total / max(users, 1.0), low, high))
-    elif settings.center == "user" and settings.rating_range is not None:
-        mean = sum(settings.rating_range) / 2  # of a user without ratings
+    offset = offsets.compute(settings, session)
     item_ids, sizes = settings.catalog.choose(data.item_ids, session, curator)
     [sums] = exact(session, queries.Counts(1))
     return Preparation(
@@ -36,7 +30,7 @@ def prepare(
         sizes=sizes,
         sums=sums[:, 0],
         users=1.0,
-        mean=mean,
+        offset=offset,
         ledger=curator.ledger.copy(),
         secret_noise=curator.secret_noise,
         training={},
@@ -50,7 +44,7 @@ def learn_offsets(
     """Intercepts, if they are asked for; the session's ratings are centered."""
     counts = np.maximum(preparation.sums, 1.0)
     scale, intercepts = np.ones(len(counts)), None
-    centering = settings.centering(preparation.mean)
+    centering = preparation.offset.centering(settings)
     session.center(centering)
     if choice.intercept_share > 0:
         [sums] = exact(session, queries.Intercepts(settings.label))

@@ -6,14 +6,16 @@ Nothing in a folder is executable, and nothing is secret: the noise key is no pa
 import errno
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from apportion.accounts import signatures
 from apportion.accounts.durable import sync
-from apportion.data.files import check_folder
+from apportion.data.files import check_folder, written_whole
 from apportion.data.memory import check_memory
 from apportion.errors import DataError
 from apportion.recommend.contents import (
@@ -29,13 +31,16 @@ from apportion.recommend.contents import (
 )
 from apportion.recommend.recommender import Recommender
 
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 
 def save(model: Recommender, folder: str | Path, titles: Any = None) -> None:
     """Write what a model has released to a folder; a model that is there already is replaced at the end.
 
     Args:
         model: a trained model.
-        folder: new, empty, or holding a model.
+        folder: new, empty, or holding a model. Other files in it stay; a signature of the old model goes.
         titles: of items, as {id: title} or as a table with columns item and title. Items that it does
             not name keep the title that they have, or get an empty one.
     """
@@ -49,6 +54,19 @@ def save(model: Recommender, folder: str | Path, titles: Any = None) -> None:
                 file.write(content)
                 file.flush()
                 sync(file.fileno())  # some disks find out here that they are full
+
+
+def sign(folder: str | Path, key: "Ed25519PrivateKey") -> str:
+    """Sign the files of a model folder; the name of the key, which is its public part.
+
+    The signature is one more file there, ``signature.json``. It goes when another model is saved.
+    """
+    folder = Path(folder)
+    load(folder)  # nobody should stand by what cannot be read
+    content = signatures.sign(read_files(folder), key)
+    with written_whole(folder / signatures.FILE) as path:
+        path.write_bytes(content)
+    return signatures.name_of(key.public_key())
 
 
 def load(folder: str | Path) -> Recommender:
@@ -65,11 +83,22 @@ def load(folder: str | Path) -> Recommender:
         raise DataError(f"there is no model folder {folder}")
     if not (folder / SETTINGS).exists():
         raise DataError(f"{folder} holds no model: {folder / SETTINGS} is missing")
+    return Recommender(unpack(folder, read_files(folder)))
+
+
+def read_files(folder: Path) -> dict[str, bytes]:
+    """The bytes of the files of a model folder, by name."""
     settings = _read(folder / SETTINGS)
     parse_settings(folder / SETTINGS, settings)  # first: another version may have other files
     tensors = _read(folder / TENSORS)
     report = _read(folder / REPORT, len(tensors))
-    return Recommender(unpack(folder, {SETTINGS: settings, TENSORS: tensors, REPORT: report}))
+    return {SETTINGS: settings, TENSORS: tensors, REPORT: report}
+
+
+def read_signature(folder: Path) -> bytes | None:
+    """The bytes of its signature, if it has one."""
+    path = folder / signatures.FILE
+    return _read(path) if path.exists() else None
 
 
 def check_target(folder: Path) -> bool:
@@ -91,11 +120,6 @@ def check_target(folder: Path) -> bool:
         ours = False
     if not ours:
         raise DataError(f"{folder} is not empty and holds no model; choose another folder")
-    if foreign := sorted(present - set(FILES)):
-        raise DataError(
-            f"{folder} holds a model and also {foreign[0]!r}, which would be lost; "
-            "move it, or choose another folder"
-        )
     return True
 
 
@@ -109,6 +133,11 @@ def _folder_written_whole(folder: Path) -> Iterator[Path]:
     try:
         new.mkdir()
         yield new
+        if place.exists():
+            new.chmod(stat.S_IMODE(place.stat().st_mode))
+            for path in place.iterdir():
+                if path.name not in (*FILES, signatures.FILE):
+                    _bring_along(path, new / path.name)
         try:
             if place.exists():
                 place.rename(old)
@@ -122,10 +151,23 @@ def _folder_written_whole(folder: Path) -> Iterator[Path]:
             shutil.rmtree(scratch, ignore_errors=True)
 
 
+def _bring_along(path: Path, new: Path) -> None:
+    """A second name for a file, or a folder of files, that is not ours; a copy where there is none."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.copytree(path, new, symlinks=True, copy_function=_bring_along_file)
+    else:
+        _bring_along_file(path, new)
+
+
+def _bring_along_file(path: str | Path, new: str | Path) -> None:
+    try:
+        os.link(path, new, follow_symlinks=False)
+    except OSError:  # a file system that knows only one name for a file
+        shutil.copy2(path, new, follow_symlinks=False)
+
+
 def _read(path: Path, tensors: int = 0) -> bytes:
-    """The bytes of a file of a folder, beside so many of tensors."""
-    if path.is_symlink():
-        raise DataError(f"{path} is a symbolic link; a model folder must hold its own files")
+    """The bytes of a file of a folder, beside so many of tensors. Links are followed."""
     if not path.exists():
         raise DataError(f"{path} is missing")
     if not path.is_file():

@@ -21,7 +21,8 @@ class FoldIn:
     v = argmin sum over the history of (y - u_i . v)^2 + unobserved_weight * sum over all items of
     (u_i . v)^2 + regularization * n^exponent |v|^2, n being the length of the history. For implicit
     feedback y = 1. For explicit feedback y is the rating less the item's intercept and a center: the user's
-    own mean of such differences (``center="user"``), or ``mean``, the same for all.
+    own mean of such differences (``center="user"``), drawn towards ``mean`` by n / (n + ``shrinkage``), or
+    ``mean``, the same for all.
     """
 
     feedback: Literal["explicit", "implicit"]
@@ -30,6 +31,7 @@ class FoldIn:
     unobserved_weight: float = 0.0
     center: Literal["user", "global", "none"] = "user"
     mean: float = 0.0
+    shrinkage: float = 0.0
     rating_range: tuple[float, float] | None = None
 
     def centers(self, start: Integers, rating: NDArray[Any] | None) -> Array:
@@ -59,4 +61,4 @@ class FoldIn:
     def _centering(self) -> Centering:
         if self.feedback == "implicit":
             return Centering()
-        return Centering(self.center, self.mean)
+        return Centering(self.center, self.mean, self.shrinkage)

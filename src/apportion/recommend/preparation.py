@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,10 +18,11 @@ from apportion.data.memory import check_memory
 from apportion.errors import BudgetExceededError, DataError, ParameterError
 from apportion.json_text import parse_json
 from apportion.privacy import Ledger
+from apportion.recommend.offsets import Offset
 
 Array = NDArray[np.float64]
 
-_FORMAT = 2
+_FORMAT = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +37,7 @@ class Preparation:
         sizes: numbers of users per item, with their noise, [items], or None.
         sums: of the users' weights per item, [items].
         users: about their number.
-        mean: that is subtracted from ratings, unless each user's own is.
+        offset: what all users' ratings have in common.
         ledger: of these releases.
         secret_noise: whether nobody knows the noise.
         training: what a training must have in common with this, by name.
@@ -48,7 +49,7 @@ class Preparation:
     sizes: Array | None
     sums: Array
     users: float
-    mean: float
+    offset: Offset
     ledger: Ledger
     secret_noise: bool
     training: Mapping[str, str]
@@ -91,7 +92,7 @@ class Preparation:
             "format": _FORMAT,
             "training": dict(self.training),
             "users": self.users,
-            "mean": self.mean,
+            "offset": asdict(self.offset),
             "secret_noise": self.secret_noise,
             "paid": self.paid,
             "warnings": list(self.warnings),
@@ -143,7 +144,7 @@ class Preparation:
                 sizes=None if sizes is None else _numbers("sizes", sizes, len(ids)),
                 sums=_numbers("sums", values["sums"], len(ids)),
                 users=number("users", values["users"], at_least=1, at_most=1e15),
-                mean=number("mean", values["mean"], at_least=-1e300, at_most=1e300),
+                offset=_offset(values["offset"]),
                 ledger=ledger_from_dict(values["ledger"]),
                 secret_noise=values["secret_noise"] is True,
                 training={str(name): str(value) for name, value in values["training"].items()},
@@ -158,6 +159,15 @@ class Preparation:
             ) from None
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise DataError(f"not a plan ({type(error).__name__})") from None
+
+
+def _offset(values: Any) -> Offset:
+    within = values["within"]
+    return Offset(
+        mean=number("mean", values["mean"], at_least=-1e300, at_most=1e300),
+        shrinkage=number("shrinkage", values["shrinkage"], at_least=0, at_most=1e15),
+        within=None if within is None else number("within", within, at_least=0, at_most=1e300),
+    )
 
 
 def _numbers(name: str, values: Any, length: int, at_least: float = -1e300) -> Array:

@@ -1,11 +1,12 @@
 """What a released item model can do: everything here needs the model and a user's own history only."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import polars as pl
 
 from apportion.accounts import PrivacyReport
 from apportion.checks import number, whole, word
@@ -13,6 +14,7 @@ from apportion.data import Interactions
 from apportion.data.ids import Integers
 from apportion.engine.topk import ItemScores, top
 from apportion.errors import DataError, NotFittedError, ParameterError
+from apportion.frames import pl
 from apportion.recommend.histories import History, read_histories
 from apportion.recommend.model import Array, Ids, ItemModel, Scores
 from apportion.recommend.scoring import Scorer, Wanted, rows_at_once

@@ -11,7 +11,8 @@ from apportion.privacy import Part, UserBound
 from apportion.recommend.plan import Plan
 from apportion.recommend.settings import Choice, GradientDescent, Settings, SufficientStatistics
 
-MEAN, COUNTS, WEIGHTS, USERS, INTERCEPTS = "mean", "counts", "weights", "users", "intercepts"
+MEAN, MOMENTS, COUNTS, WEIGHTS = "mean", "rating moments", "counts", "weights"
+USERS, INTERCEPTS = "users", "intercepts"
 _BUDGET = "a user's squared weights sum to <= 1"
 
 
@@ -20,6 +21,8 @@ def before_training(settings: Settings) -> list[Declared]:
     declared = []
     if settings.center == "global":
         declared.append(mean(settings))
+    elif settings.center == "user":
+        declared.append(rating_moments(settings))
     counts = counts_of(settings)
     if counts is not None:
         declared.append(counts)
@@ -43,6 +46,21 @@ def mean(settings: Settings) -> Declared:
     bound = UserBound(math.sqrt(2), "a user adds its mean in [-1, 1], and 1")
     what = "sums of users' scaled mean ratings, and of users"
     return Declared(MEAN, (Part(MEAN, what, bound, width=2),), settings.mean_share, tasks=1)
+
+
+def rating_moments(settings: Settings) -> Declared:
+    """What says how far a user's own mean is to be trusted.
+
+    Sensitivity: a user of n ratings in [-1, 1], of mean m and sample variance s^2, adds 1, m, 1,
+    m^2 - s^2 / n and s^2 / 2; 1, m and zeros if n is 1. Squared and added up this is at most
+    2 + m^2 + (m^2 - s^2 / n)^2 + s^4 / 4. Ratings in [-1, 1] have a mean square m^2 + s^2 (n - 1) / n <= 1.
+    The sum is convex in (m^2, s^2), so it is largest at a corner of that triangle: 2 at (0, 0), 4 at (1, 0),
+    and 2 + 1 / (n - 1)^2 + n^2 / (4 (n - 1)^2) <= 4 at (0, n / (n - 1)), n being at least 2. The norm: <= 2.
+    """
+    because = "a user adds 1, its mean in [-1, 1], and 1, a square and half a variance"
+    what = "users, their means, and moments within and between them"
+    part = Part(MOMENTS, what, UserBound(2.0, because), width=5)
+    return Declared(MOMENTS, (part,), settings.mean_share, tasks=1)
 
 
 def weight_sums(settings: Settings) -> Declared:

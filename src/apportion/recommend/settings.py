@@ -6,7 +6,6 @@ from typing import Any, Literal, TypeGuard
 
 from apportion.allocation import AdaptiveWeights, Allocation, UniformWeights
 from apportion.checks import LEAST_SHARE, number, whole, word
-from apportion.data.centering import Centering
 from apportion.engine.queries import UserSystems
 from apportion.errors import ParameterError
 from apportion.privacy import PrivacyTarget
@@ -48,9 +47,10 @@ class Offsets:
     """What is known of ratings before anything is said about tastes; for explicit feedback.
 
     Attributes
-        center: ``"user"`` subtracts each user's own mean rating, which never leaves the user's side;
-            ``"global"`` one mean for all, which is released; ``"none"`` nothing.
-        mean_share: the portion of the whole budget for the global mean, if there is one.
+        center: ``"user"`` subtracts each user's own mean rating, drawn towards that of all as if the user had
+            k ratings more. Its own never leaves the user's side; the mean of all and k follow from a small
+            release. ``"global"`` subtracts the released mean of all, ``"none"`` nothing.
+        mean_share: the portion of the whole budget for that release.
         intercept_share: the portion of the budget of intercepts and sweeps that is spent on the items'
             intercepts; 0 for none, ``"auto"`` for what the forecast advises.
     """
@@ -256,10 +256,6 @@ class Settings:
         """What users' vectors solve."""
         return UserSystems(self.user_regularization, self.exponent)
 
-    def centering(self, mean: float) -> Centering:
-        """What is subtracted from ratings, given the released mean."""
-        return Centering(self.center, mean)
-
 
 def resolve(
     *,
@@ -368,7 +364,7 @@ def public_inputs(settings: Settings, choice: Choice | None) -> dict[str, Any]:
         unused |= {"center", "label_bound", "mean_share"}
     else:
         unused.add("unobserved_weight")
-    if settings.center != "global":
+    if settings.center == "none":
         unused.add("mean_share")
     if not settings.private:
         unused |= {"normalize", "feature_bound", "label_bound", "shares", "mean_share"}

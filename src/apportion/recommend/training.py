@@ -14,7 +14,7 @@ from apportion.engine import Session, queries
 from apportion.engine.feed import released
 from apportion.packing import unpack
 from apportion.privacy import Curator, Ledger, OpenRelease
-from apportion.recommend import releases
+from apportion.recommend import offsets, releases
 from apportion.recommend.intercepts import estimate
 from apportion.recommend.plan import Plan
 from apportion.recommend.preparation import Preparation
@@ -47,11 +47,7 @@ def prepare(
 
     ``check_size`` refuses models of too many items, as soon as it is known how many there are.
     """
-    mean = 0.0
-    if settings.center == "global":
-        mean = _release_mean(settings, session, curator)
-    elif settings.center == "user" and settings.rating_range is not None:
-        mean = sum(settings.rating_range) / 2  # of a user without ratings
+    offset = offsets.release(settings, session, curator)
     item_ids, sizes = settings.catalog.choose(data.item_ids, session, curator)
     check_size(len(item_ids))
     if sizes is None and settings.allocation.counts is not None:
@@ -68,7 +64,7 @@ def prepare(
         sizes=sizes,
         sums=sums[:, 0],
         users=max(float(users), 1.0),
-        mean=mean,
+        offset=offset,
         ledger=curator.ledger.copy(),
         secret_noise=curator.secret_noise,
         training=kind_of(settings),
@@ -186,7 +182,7 @@ def learn_offsets(
     # Multiplied by an item's typical weight, a penalty means the same to its weighted rows as it
     # means to rows of weight one.
     scale, counts = typical_weights(settings, preparation)
-    centering = settings.centering(preparation.mean)
+    centering = preparation.offset.centering(settings)
     session.center(centering)
     intercepts = None
     if releases.INTERCEPTS in plan:
@@ -276,16 +272,6 @@ def _descend(
     )
     schedule = Adaptive(solver.learning_rate * radius)
     return descend(session, query, release, schedule, penalty, radius=radius)
-
-
-def _release_mean(settings: Settings, session: Session, curator: Curator) -> float:
-    """The mean of the users' mean ratings."""
-    assert settings.rating_range is not None
-    low, high = settings.rating_range
-    middle, half = (low + high) / 2, (high - low) / 2
-    release = releases.mean(settings).open(curator, session.tasks)
-    [[[total, users]]] = released(session, queries.Means(middle, half), release)
-    return float(np.clip(middle + half * total / max(users, 1.0), low, high))
 
 
 def first_items(settings: Settings, items: int, factors: int, seed: int) -> Array:

@@ -5,9 +5,9 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from apportion.accounts import PrivacyReport
+from apportion.accounts import PrivacyReport, signatures
 from apportion.allocation import (
     AdaptiveWeights,
     PrivateCounts,
@@ -20,8 +20,8 @@ from apportion.plain import from_plain
 from apportion.privacy import PrivacyTarget, Record
 from apportion.recommend import releases
 from apportion.recommend.catalog import MostFrequent, PrivateCatalog, PublicCatalog
-from apportion.recommend.contents import REPORT
-from apportion.recommend.files import load
+from apportion.recommend.contents import REPORT, unpack
+from apportion.recommend.files import read_files, read_signature
 from apportion.recommend.model import ItemModel
 from apportion.recommend.settings import (
     Choice,
@@ -33,6 +33,9 @@ from apportion.recommend.settings import (
 )
 from apportion.recommend.training import count_warnings
 from apportion.tasks.base import allocation_inputs
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 # What the settings of a training may hold.
 _KINDS = (
@@ -56,15 +59,16 @@ class Check:
         return not self.wrong
 
 
-def verify(folder: str | Path) -> list[Check]:
+def verify(folder: str | Path, key: "Ed25519PublicKey | None" = None) -> list[Check]:
     """Compare what a model folder says with what follows from it.
 
     Epsilon, mu and delta are computed again from the ledger. The releases that a training with the folder's
     settings declares, for the number of items and factors in the folder, are compared with those in the
     ledger: names, shapes, sensitivities, grids and costs.
 
-    A report is not signed: one that is forged as a whole, with every number in step, cannot be told from
-    a true one. Whatever cannot be read at all is a ``DataError``, as in ``load``.
+    One that is forged as a whole, with every number in step, cannot be told from a true one by this. With a
+    ``key`` it can: the folder must be signed with it (``apportion.recommend.files.sign``). Whatever cannot
+    be read at all is a ``DataError``, as in ``load``.
 
     >>> import apportion as ap, tempfile
     >>> data = ap.simulate_interactions(users=300, items=20, rows=3000)
@@ -74,19 +78,25 @@ def verify(folder: str | Path) -> list[Check]:
     True
     """
     folder = Path(folder)
-    model = load(folder).released
-    stated = json.loads((folder / REPORT).read_bytes())
+    files, signature = read_files(folder), None if key is None else read_signature(folder)
+    model = unpack(folder, files)
+    stated = json.loads(files[REPORT])
     stated_well = tuple(_stated(stated, model.privacy))
     checks = [
         Check("the files are those that were saved together"),
         Check("epsilon, mu and delta follow from the ledger", stated_well),
     ]
+    if key is not None:
+        unsigned = f"there is no {signatures.FILE}"
+        wrong = unsigned if signature is None else signatures.check(files, signature, key)
+        what = f"the folder is signed with the key {signatures.name_of(key)[:16]}..."
+        checks.append(Check(what, () if wrong is None else (wrong,)))
     try:
         settings = from_plain(model.training["settings"], _KINDS)
         choice = from_plain(model.training["choice"], _KINDS)
         if not isinstance(settings, Settings) or not isinstance(choice, Choice):
             raise DataError("they are of another kind")
-        wrong = {
+        compared = {
             "the releases are those that the settings declare": _releases(settings, choice, model),
             "items, factors and intercepts are those of the settings": _shapes(choice, model),
             "costs add up to the target": _total(settings, model.privacy),
@@ -96,7 +106,7 @@ def verify(folder: str | Path) -> list[Check]:
             ),
             "neighboring data and warnings are those of the settings": _words(settings, model),
         }
-        checks += [Check(what, tuple(found)) for what, found in wrong.items()]
+        checks += [Check(what, tuple(found)) for what, found in compared.items()]
     except (ApportionError, KeyError, TypeError, ValueError, OverflowError) as error:
         what = "the settings in the folder describe a training"
         checks.append(Check(what, (f"they do not: {error}",)))
@@ -192,6 +202,8 @@ def _inputs(settings: Settings, choice: Choice, model: ItemModel) -> Iterator[st
 
 def _fold_in(settings: Settings, model: ItemModel) -> Iterator[str]:
     used = model.fold_in
+    if used.shrinkage > 0 and settings.center != "user":
+        yield "users' means are drawn towards that of all, but none are subtracted"
     for name, found, said in (
         ("feedback", used.feedback, settings.feedback),
         ("regularization", used.regularization, settings.user_regularization),

@@ -10,7 +10,6 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 
 from apportion.packing import unpack
 from apportion.threads import in_threads
@@ -125,6 +124,8 @@ class Shrinkage:
 
     def _learn_spread(self) -> Array:
         """g_i in units of 1 / max c^2, [tasks]."""
+        from scipy.optimize import nnls  # slow to load
+
         released = self._released
         noise = released.gram_noise**2 * self._isometry
         noise = noise + np.diag((released.mass_noise * self._values) ** 2)

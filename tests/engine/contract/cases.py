@@ -92,6 +92,7 @@ def asked(rows: Rows) -> dict[str, Asked]:
     found = {
         "users": Asked(queries.Users(), (1.0,), (False,)),
         "means": Asked(queries.Means(0.5, 2.0), (math.sqrt(2),), (False,)),
+        "rating moments": Asked(queries.RatingMoments(0.5, 2.0), (2.0,), (False,)),
         "counts, scaled": Asked(queries.Counts(5), (math.sqrt(5) * (1 + 1e-9),), (False,)),
         "counts, sampled": Asked(queries.Counts(5, key=3), (math.sqrt(5),), (False,)),
         "weights": Asked(queries.WeightSums(), (1.0,), (False,)),

@@ -1,14 +1,15 @@
 """Public data sets: reading their original archives, and fetching them. One file a data set."""
 
-from pathlib import Path
+from __future__ import annotations
 
-import polars as pl
+from pathlib import Path
 
 from apportion.data.datasets import ml_1m, ml_10m, ml_20m, ml_100k, msd
 from apportion.data.datasets.archive import DataSet, content_of, table
 from apportion.data.datasets.fetch import fetch
 from apportion.data.interactions import Interactions
 from apportion.errors import DataError, ParameterError
+from apportion.frames import pl
 
 __all__ = ["DATA_SETS", "DataSet", "fetch", "find_data_set", "read_data_set", "read_titles"]
 

@@ -1,5 +1,7 @@
 """What data sets look like, and reading a file of theirs from an archive or a folder."""
 
+from __future__ import annotations
+
 import io
 import zipfile
 import zlib
@@ -7,10 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import polars as pl
-
 from apportion.data.files import is_there
 from apportion.errors import DataError
+from apportion.frames import pl
 
 # No file of these archives is larger; more would be an archive built to fill the memory.
 _MOST_BYTES = 4 * 2**30

@@ -1,9 +1,10 @@
 """MovieLens 100K."""
 
-import polars as pl
+from __future__ import annotations
 
 from apportion.data.datasets.archive import DataSet
 from apportion.data.datasets.movielens import HOST, LICENSE
+from apportion.frames import pl
 
 # The genres of ml-100k, in the order of its flags.
 _GENRES = (
