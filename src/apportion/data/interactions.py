@@ -186,7 +186,7 @@ class Interactions:
         positives: float | None = None,
         store: str | None = None,
         shards: int | None = None,
-    ) -> "Interactions":
+    ) -> Interactions:
         """Read named columns of a Spark frame, or of Parquet files at any path that Spark reads.
 
         Rows never come to this machine: they are grouped by user on the executors, checked and merged there
@@ -217,7 +217,7 @@ class Interactions:
         )
 
     @staticmethod
-    def from_store(session: Any, store: str) -> "Interactions":
+    def from_store(session: Any, store: str) -> Interactions:
         """What ``from_spark(..., store=...)`` wrote: the same rows, whatever has become of the frame."""
         from apportion.data.spark.interactions import interactions_from_store
 
