@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from apportion import errors
-from apportion.errors import ApportionError, DataError, ParameterError
+from apportion.errors import ApportionError, DataError, ParameterError, ReleaseError
 
 Value = TypeVar("Value")
 
 # Binary pieces of rows have a megabyte: so many of them are read, or sent to Python, at once.
 CHUNK = 2**20
 _AT_ONCE = "32"
+_KINDS = {kind.__name__: kind for kind in (DataError, ParameterError, ReleaseError)}
 _OURS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": _AT_ONCE,
     "spark.sql.parquet.columnarReaderBatchSize": _AT_ONCE,
@@ -85,8 +85,7 @@ def error_text(error: ApportionError) -> bytes:
 def raise_error(text: bytes) -> None:
     """The error of a task, on the driver."""
     name, _, message = text.decode().partition(": ")
-    kind = getattr(errors, name, DataError)
-    raise kind(message)
+    raise _KINDS.get(name, DataError)(message)
 
 
 @contextmanager

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from apportion import native
 from apportion.data.spark.sessions import Traveling, error_text
 from apportion.data.spark.shards import collect, digest, join, read_shard
 from apportion.engine.base import Array, Block, Engine
@@ -22,6 +21,7 @@ from apportion.engine.spark.calls import Call
 from apportion.engine.spark.kept import Kept
 from apportion.engine.spark.tree import ERROR, row, rows_of
 from apportion.errors import ApportionError, DataError, ParameterError
+from apportion.native import kernels
 from apportion.version import __version__
 
 # Sessions that this process has at hand, the latest last; others are in files of the executor.
@@ -126,7 +126,7 @@ class Turned(NativeKernels):
 
 
 def _kernels() -> Turned | TwinKernels:
-    return TwinKernels() if native.kernels is None else Turned()
+    return TwinKernels() if kernels is None else Turned()
 
 
 def _tell(session: LocalSession, call: Call) -> None:
@@ -154,8 +154,8 @@ def numbers_here() -> str:
     found += [np.exp(-steps / 100), np.log(steps), np.sqrt(steps)]
     found += [np.array([each.sum(), np.linalg.norm(each)]) for each in found]
     digits = hashlib.blake2b(b"".join(each.tobytes() for each in found), digest_size=8).hexdigest()
-    kernels = "none" if native.kernels is None else native.kernels.digest[:16]
-    return f"apportion {__version__}, kernels {kernels}, numpy {np.__version__}, digits {digits}"
+    built = "none" if kernels is None else kernels.digest[:16]
+    return f"apportion {__version__}, kernels {built}, numpy {np.__version__}, digits {digits}"
 
 
 def _check_numbers(of_driver: str) -> None:
