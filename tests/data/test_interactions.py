@@ -592,3 +592,30 @@ def test_whatever_rows_are_sorted_by(by: list[str], rated: bool) -> None:
         np.testing.assert_array_equal(side.other, expected[keys[1]])
         if rated:
             np.testing.assert_array_equal(side.rating, expected["rating"])
+
+
+def test_a_rating_range_makes_the_entries_of_a_matrix_ratings() -> None:
+    matrix = sp.coo_matrix([[5.0, 0.0], [1.0, 3.0]])
+    data = Interactions.from_sparse(matrix, rating_range=(1, 5))
+    assert data.explicit
+    assert data.rating_range == (1.0, 5.0)
+    assert not Interactions.from_sparse(matrix).explicit
+    with pytest.raises(ap.ParameterError, match="events have no rating_range"):
+        Interactions.from_sparse(matrix, feedback="implicit", rating_range=(1, 5))
+
+
+@pytest.mark.parametrize("shares", [0.8, 1, "80:20", None])
+@pytest.mark.parametrize("by", ["split", "split_users"])
+def test_shares_are_several(by: str, shares: Any) -> None:
+    data = Interactions([1, 2], [1, 2], items=3)
+    with pytest.raises(ap.ParameterError, match=r"one number for each part, such as \(0.8, 0.2\)"):
+        getattr(data, by)(shares)
+
+
+def test_what_to_do_without_ratings_is_said(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"user": [1], "item": [2]})
+    with pytest.raises(ap.DataError, match="for events without ratings give rating=None"):
+        Interactions.from_frame(frame)
+    frame.write_csv(tmp_path / "events.csv")
+    with pytest.raises(ap.DataError, match="for events without ratings give rating=None"):
+        Interactions.from_path(tmp_path / "events.csv")

@@ -1,6 +1,7 @@
 """Training: exact without privacy, sound and on budget with it, and clear about bad input."""
 
 import math
+from dataclasses import asdict
 from typing import Any
 from unittest import mock
 
@@ -520,9 +521,14 @@ class TestWhatIsChosen:
     def test_settings_are_reported_as_they_were_used(self, ratings: ap.Interactions) -> None:
         model = MatrixFactorization(epsilon=3.0).fit(ratings)
         inputs, choice = model.privacy.public_inputs, model.forecasts_[0].choice
-        assert inputs["factors"] == choice.factors == model.items.shape[1]
-        assert inputs["sweeps"] == choice.sweeps
-        assert inputs["intercept_share"] == choice.intercept_share
+        # They followed from released values: nobody had to know them before.
+        assert model.privacy.chosen == asdict(choice)
+        assert choice.factors == model.items.shape[1]
+        assert not set(inputs) & {"factors", "sweeps", "intercept_share"}
+        shown = str(model.privacy).partition("chosen from released values")
+        assert f"factors: {choice.factors}" in shown[2]
+        assert "factors:" not in shown[0]
+        assert ap.PrivacyReport.from_json(model.privacy.to_json()).chosen == asdict(choice)
         assert inputs["solver"]["clip"] == "user"
         assert model.get_params()["factors"] == "auto"
 
@@ -533,6 +539,18 @@ class TestWhatIsChosen:
         assert len({forecast.choice.sweeps for forecast in model.forecasts_}) > 1
         errors = [forecast.error for forecast in model.forecasts_]
         assert errors == sorted(errors)
+        assert (model.privacy.public_inputs["factors"], set(model.privacy.chosen)) == (
+            5,
+            {"sweeps"},
+        )
+
+    def test_events_have_no_intercepts(self, ratings: ap.Interactions) -> None:
+        model = MatrixFactorization(feedback="implicit", epsilon=3.0)
+        assert "intercept" not in str(model.plan())
+        assert "intercepts and sweeps" in str(MatrixFactorization().plan())
+        report = model.fit(ratings).privacy
+        assert "intercept" not in str(report)
+        assert set(report.chosen) == {"factors", "sweeps"}
 
     @pytest.mark.parametrize("feedback", ["explicit", "implicit"])
     def test_the_ledger_ends_at_the_target(self, ratings: ap.Interactions, feedback: Any) -> None:

@@ -79,7 +79,7 @@ def test_forecasts_are_free_and_the_first_is_taken() -> None:
     trained = model().fit(DATA, preparation=preparation)
     assert trained.forecasts_ == found
     assert trained.items.shape[1] == found[0].choice.factors
-    inputs = trained.privacy.public_inputs
+    inputs = trained.privacy.chosen
     assert (inputs["factors"], inputs["sweeps"]) == (
         found[0].choice.factors,
         found[0].choice.sweeps,

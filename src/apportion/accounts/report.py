@@ -26,6 +26,7 @@ class PrivacyReport:
         ledger: every release of the training.
         secret_noise: False when the noise came from a fixed seed; then nothing is private.
         public_inputs: everything that the guarantee takes as known to all.
+        chosen: settings that followed from released values, and so are no inputs: nobody had to know them.
         warnings: what a reader should not overlook.
         neighboring: which data sets the guarantee cannot tell apart.
 
@@ -37,6 +38,7 @@ class PrivacyReport:
     public_inputs: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     neighboring: str = ADD_OR_REMOVE
+    chosen: Mapping[str, Any] = field(default_factory=dict)
 
     unit = "one user, with all of its rows"
 
@@ -87,6 +89,7 @@ class PrivacyReport:
             "neighboring": self.neighboring,
             "secret_noise": self.secret_noise,
             "public_inputs": dict(self.public_inputs),
+            "chosen": dict(self.chosen),
             "warnings": list(self.warnings),
             "ledger": ledger_to_dict(self.ledger),
         }
@@ -106,6 +109,7 @@ class PrivacyReport:
                 public_inputs=dict(values["public_inputs"]),
                 warnings=_texts(values["warnings"]),
                 neighboring=str(values["neighboring"]),
+                chosen=dict(values.get("chosen", {})),
             )
         except (KeyError, TypeError, ValueError, BudgetExceededError) as error:
             raise DataError(f"not a privacy report: {error}") from error
@@ -126,6 +130,9 @@ class PrivacyReport:
             )
         lines.append("  public inputs")
         lines += [f"    {name}: {value}" for name, value in self.public_inputs.items()]
+        if self.chosen:
+            lines.append("  chosen from released values")
+            lines += [f"    {name}: {value}" for name, value in self.chosen.items()]
         return "\n".join(printable(line) for line in lines)
 
     def __rich__(self) -> "RenderableType":
@@ -152,9 +159,14 @@ class PrivacyReport:
                 *numbers,
                 self._share(record),
             )
-        public = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
-        for name, value in self.public_inputs.items():
-            public.add_row(f"[dim]{escape(name)}[/dim]", escape(value))
+
+        def listed(values: Mapping[str, Any]) -> Table:
+            table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+            for name, value in values.items():
+                table.add_row(f"[dim]{escape(name)}[/dim]", escape(value))
+            return table
+
+        chosen: list[RenderableType] = ["", "[bold]chosen from released values[/bold]"]
         return Panel(
             Group(
                 Text(self.verdict, style="bold green" if self.private else "bold red"),
@@ -165,7 +177,8 @@ class PrivacyReport:
                 releases,
                 "",
                 "[bold]taken as public[/bold]",
-                public,
+                listed(self.public_inputs),
+                *([*chosen, listed(self.chosen)] if self.chosen else []),
             ),
             title="privacy report",
             title_align="left",

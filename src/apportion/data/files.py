@@ -30,9 +30,18 @@ def check_columns(frame: Any, names: Sequence[str]) -> None:
     for name in names:
         # Other names are not told: those of a file that was read without its header are its first row.
         if name not in present:
-            raise DataError(f"the table has no column {name!r} among its {len(present)}")
+            raise DataError(
+                f"the table has no column {name!r} among its {len(present)}{without_ratings(name)}"
+            )
         if present.count(name) > 1:
             raise DataError(f"the table has {present.count(name)} columns {name!r}")
+
+
+def without_ratings(column: str) -> str:
+    """What to do about a missing column of ratings, if it is one."""
+    if column != "rating":
+        return ""
+    return "; for events without ratings give rating=None (--implicit on the command line)"
 
 
 def read_columns(
@@ -71,7 +80,8 @@ def read_columns(
         present = lazy.collect_schema().names()
         for name in wanted:
             if name not in present:
-                raise DataError(f"{path} has no column {name!r}{_other_columns(present, is_csv)}")
+                others = _other_columns(present, is_csv)
+                raise DataError(f"{path} has no column {name!r}{others}{without_ratings(name)}")
         if is_csv:
             return _read_rows(path, lazy, present, ids, numbers, kinds)
         # Any number of equal rows takes a few bytes there.

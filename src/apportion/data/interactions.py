@@ -146,22 +146,29 @@ class Interactions:
         cls,
         matrix: Any,
         *,
-        feedback: Literal["explicit", "implicit"] = "implicit",
+        feedback: Literal["explicit", "implicit"] | None = None,
         public_items: bool = True,
         rating_range: tuple[float, float] | None = None,
         outside: Literal["error", "clip"] = "error",
     ) -> Self:
         """Read a scipy.sparse matrix of users x items; its width is the public number of items.
 
-        ``feedback="implicit"`` takes every stored entry that is not zero as an event. A user's id is its
-        row number: a user who leaves must leave an empty row behind, or the others' ids, and with them
-        their sides of a ``split``, change.
+        ``feedback="explicit"``, the default where there is a ``rating_range``, takes the stored entries as
+        ratings; ``"implicit"``, the default without one, every one that is not zero as an event. A user's
+        id is its row number: a user who leaves must leave an empty row behind, or the others' ids, and
+        with them their sides of a ``split``, change.
         """
         if not (hasattr(matrix, "tocoo") and getattr(matrix, "ndim", 2) == 2):
             raise DataError(
                 f"from_sparse takes a scipy.sparse matrix, got a {type(matrix).__name__}"
             )
+        if feedback is None:
+            feedback = "implicit" if rating_range is None else "explicit"
         word("feedback", feedback, ("explicit", "implicit"))
+        if feedback == "implicit" and rating_range is not None:
+            raise ParameterError(
+                'events have no rating_range: leave it out, or feedback="explicit" to take entries as ratings'
+            )
         entries = matrix.tocoo()
         kept = entries.data != 0 if feedback == "implicit" else np.ones(entries.nnz, dtype=bool)
         return cls(
@@ -345,6 +352,10 @@ class Interactions:
         self, shares: Sequence[float], scores: NDArray[np.uint64]
     ) -> tuple[Interactions, ...]:
         """The interactions whose random 64-bit numbers [rows] fall in each share of their range."""
+        if isinstance(shares, (int, float, str)) or not hasattr(shares, "__iter__"):
+            raise ParameterError(
+                f"shares must be one number for each part, such as (0.8, 0.2), got {shares!r}"
+            )
         shares = [number("a share", share, above=0, at_most=1) for share in shares]
         if abs(sum(shares) - 1) > 1e-9:
             raise ParameterError(f"the shares of a split must sum to 1, got {shares}")

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
+from warnings import warn
 
 import numpy as np
 import safetensors.numpy
@@ -121,6 +122,12 @@ def _titles(model: ItemModel, ids: Ids, titles: Any) -> list[str]:
     for row, text in enumerate(texts):
         if not (isinstance(text, str) or _missing(text)):
             raise DataError(f"title: row {row} is not text")
+    if unknown := len(np.flatnonzero(match_ids(named, ids) < 0)):
+        warn(
+            f"{unknown} of {len(named)} titles are of items that the model does not have; they are left out",
+            UserWarning,
+            stacklevel=2,
+        )
     places = match_ids(ids, named).tolist()
     given = [texts[place] if place >= 0 else None for place in places]
     return [new if isinstance(new, str) else old for new, old in zip(given, own, strict=True)]

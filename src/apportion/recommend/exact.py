@@ -76,6 +76,8 @@ def exact_step(settings: Settings, choice: Choice, known: Knowledge, session: Se
             return np.asarray(sums + penalty.gradient(coef))
 
         curvature = largest_eigenvalues(session) + penalty.largest_eigenvalues()
-        return minimize_smooth(gradient, items, curvature, settings.solver.steps)
+        step_size = 1 / np.maximum(curvature, np.finfo(np.float64).tiny)[:, None]
+        steps = settings.solver.steps
+        return minimize_smooth(gradient, items, lambda slope: step_size * slope, steps)[0]
 
     return step

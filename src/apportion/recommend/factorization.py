@@ -232,7 +232,8 @@ class MatrixFactorization(Estimator, Recommender):
         known = learn_offsets(settings, plan, preparation, session, curator)
         step = private_step(settings, choice, plan, known, session, curator)
         items = self._sweep(settings, choice, step, session, curator, saved, on_sweep)
-        return _report(settings, choice, data, preparation, known, items, curator)
+        names = self._open_names(settings)
+        return _report(settings, choice, data, preparation, known, items, curator, names)
 
     def _train_exactly(
         self,
@@ -250,7 +251,7 @@ class MatrixFactorization(Estimator, Recommender):
         known = exact.learn_offsets(settings, choice, prepared, session)
         step = exact.exact_step(settings, choice, known, session)
         items = self._sweep(settings, choice, step, session, curator, saved, on_sweep)
-        return _report(settings, choice, data, prepared, known, items, curator)
+        return _report(settings, choice, data, prepared, known, items, curator, set())
 
     def _sweep(
         self,
@@ -391,6 +392,13 @@ class MatrixFactorization(Estimator, Recommender):
         if isinstance(self.factors, int):
             check_memory(f"a model of {self.factors} factors", 8 * self.factors * items)
 
+    def _open_names(self, settings: Settings) -> set[str]:
+        """The settings that are left open, to be chosen from released values."""
+        given = {"factors": self.factors, "sweeps": self.sweeps}
+        if settings.explicit:
+            given["intercept_share"] = self.offsets.intercept_share  # type: ignore[assignment]
+        return {name for name, value in given.items() if is_auto(value)}
+
     def _fixed_choice(self) -> Choice | None:
         """The parameters that may be chosen, if they are given, or need no choice."""
         factors, sweeps, share = self.factors, self.sweeps, self.offsets.intercept_share
@@ -449,18 +457,21 @@ def _report(
     known: Knowledge,
     items: Array,
     curator: Curator,
+    chosen: set[str],
 ) -> ItemModel:
-    """Everything that may be published."""
+    """Everything that may be published; these settings were chosen from released values."""
+    used = public_inputs(settings, choice)
     public = {
         "catalog": f"{settings.catalog!r}: {len(items)} items",
         **({"rating_range": data.rating_range} if data.rating_range else {}),
         **({"events": data.events} if data.events else {}),
-        **public_inputs(settings, choice),
+        **{name: value for name, value in used.items() if name not in chosen},
     }
     counted = count_warnings(settings)  # which the report has already
     warnings = dict.fromkeys((*settings.catalog.warnings(data), *preparation.warnings))
     others = tuple(warning for warning in warnings if warning not in counted)
     report = make_report(curator, settings.allocation, public, others, settings.catalog.counts)
+    report = replace(report, chosen={name: used[name] for name in used if name in chosen})
     if not preparation.secret_noise:
         report = replace(report, secret_noise=False)
     return ItemModel(

@@ -21,11 +21,13 @@ class Plan:
         target: the budget.
         releases: as they are declared.
         rest: the portion of the budget (of mu^2) for releases that are chosen once counts are released.
+        of_rest: which these are.
     """
 
     target: PrivacyTarget
     releases: tuple[Declared, ...]
     rest: float = 0.0
+    of_rest: str = "sweeps"
 
     def __post_init__(self) -> None:
         total = math.fsum(release.share for release in self.releases) + self.rest
@@ -57,7 +59,7 @@ class Plan:
             for name, part, portion in zip(names, release.parts, release.shares, strict=True):
                 yield name, part.what, release.share * portion / total
         if self.rest > 0:
-            yield "training", "intercepts and sweeps, chosen after counts", self.rest
+            yield "training", f"{self.of_rest}, chosen after counts", self.rest
 
     def __str__(self) -> str:
         lines = (

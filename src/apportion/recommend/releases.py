@@ -135,7 +135,8 @@ def plan(settings: Settings, choice: Choice | None) -> Plan:
     declared = before_training(settings)
     left = 1 - math.fsum(each.share for each in declared)
     if choice is None:
-        return Plan(settings.target, tuple(declared), left)
+        of_rest = "intercepts and sweeps" if settings.explicit else "sweeps"
+        return Plan(settings.target, tuple(declared), left, of_rest)
     if choice.intercept_share > 0:
         declared.append(intercepts(settings, left * choice.intercept_share))
     of_sweep = (1 - math.fsum(each.share for each in declared)) / choice.sweeps

@@ -375,7 +375,10 @@ def public_inputs(settings: Settings, choice: Choice | None) -> dict[str, Any]:
     }
     solver = "ssp" if isinstance(settings.solver, SufficientStatistics) else "descent"
     used["solver"] = {"kind": solver, **asdict(settings.solver)}
-    return used | ({} if choice is None else asdict(choice))
+    chosen = {} if choice is None else asdict(choice)
+    if not settings.explicit:
+        chosen.pop("intercept_share", None)  # events have none
+    return used | chosen
 
 
 def _plain(value: Any) -> Any:

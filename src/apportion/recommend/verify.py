@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -191,7 +191,10 @@ def _inputs(settings: Settings, choice: Choice, model: ItemModel) -> Iterator[st
     expected |= allocation_inputs(settings.allocation, settings.catalog.counts)
     if settings.rating_range is not None:
         expected["rating_range"] = settings.rating_range
-    found = model.privacy.public_inputs
+    chosen = model.privacy.chosen
+    for name in sorted(set(chosen) - {each.name for each in fields(Choice)}):
+        yield f"{name} is said to be chosen, but is no setting that may be"
+    found = {**chosen, **model.privacy.public_inputs}
     for name, value in json.loads(json.dumps(expected)).items():
         if json.loads(json.dumps(found.get(name))) != value:
             yield f"{name} is {found.get(name)} in the report, but {value} in the settings"

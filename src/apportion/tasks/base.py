@@ -26,6 +26,7 @@ from apportion.data.tasks import read_matrix
 from apportion.engine import Engine, Session, find_engine
 from apportion.errors import DataError, NotFittedError, ParameterError
 from apportion.privacy import Curator, NoiseSource, PrivacyTarget, Record
+from apportion.tasks.losses import Loss, find_loss
 from apportion.version import __version__
 
 # A delta above this is not a guarantee that anybody should rely on.
@@ -368,7 +369,14 @@ class MultiTaskLinear(Estimator):
         return self.privacy_
 
     def predict(self, task: Any, features: ArrayLike) -> NDArray[np.float64]:
-        """Predicted labels of examples with these features [rows, d] and task ids [rows], or one id."""
+        """Predicted labels of examples with these features [rows, d] and task ids [rows], or one id.
+
+        Means of labels; for losses of labels -1 and 1 the more likely one. See ``decision_function``.
+        """
+        return self._loss.predict(self.decision_function(task, features))
+
+    def decision_function(self, task: Any, features: ArrayLike) -> NDArray[np.float64]:
+        """The margins theta_i . x of examples with these features and tasks, as for ``predict``, [rows]."""
         self._check_fitted()
         rows = read_matrix("features", np.atleast_2d(np.asarray(features)))
         one = isinstance(task, (str, bytes)) or not hasattr(task, "__len__")
@@ -378,35 +386,44 @@ class MultiTaskLinear(Estimator):
                 f"task has {len(tasks)} rows and features has {len(rows)}; they must agree"
             )
         ids = find_ids("task", read_ids("task", tasks), self.task_ids_, "model's catalog")
-        return self._predict(rows, ids)
+        return self._margins(rows, ids)
 
     def score(self, data: TaskData) -> float:
-        """R^2, the explained share of the labels' variance over all examples.
+        """How well the labels of all examples are predicted, at most 1, by a measure that fits the loss.
 
-        An exact statistic of the data given: not a release. Publish it only if that data is public.
+        The explained share of the variance (R^2), of the Poisson deviance, or of the absolute deviations;
+        for labels -1 and 1 the share that is right. An exact statistic of the data given: not a release.
+        Publish it only if that data is public.
         """
-        prediction = self.predict_rows(data)
-        total = float(np.sum((data.labels - data.labels.mean()) ** 2)) if len(data.labels) else 0.0
-        if total == 0:
-            raise DataError("score needs examples with different labels")
-        return 1 - float(np.sum((data.labels - prediction) ** 2)) / total
+        margins = self._margins_of(data)
+        if not len(data.labels):
+            raise DataError("score needs at least one example")
+        return self._loss.score(margins, data.labels)
 
     def predict_rows(self, data: TaskData) -> NDArray[np.float64]:
         """Predicted labels of all examples of a data set with the same catalog, [rows]."""
+        return self._loss.predict(self._margins_of(data))
+
+    def _margins_of(self, data: TaskData) -> NDArray[np.float64]:
         self._check_fitted()
         if not isinstance(data, TaskData):
             raise DataError(f"expected a TaskData, got a {type(data).__name__}")
         if not np.array_equal(data.task_ids, self.task_ids_):
             raise DataError("the data has another catalog of tasks than the model")
-        return self._predict(data.features[data.feature_row], data.task)
+        return self._margins(data.features[data.feature_row], data.task)
 
-    def _predict(self, features: NDArray[np.float64], task: Integers) -> NDArray[np.float64]:
+    def _margins(self, features: NDArray[np.float64], task: Integers) -> NDArray[np.float64]:
         if features.shape[1] != self.coef_.shape[1]:
             raise DataError(
                 f"features must have {self.coef_.shape[1]} columns, as in training, "
                 f"got {features.shape[1]}"
             )
         return np.asarray(np.einsum("ij,ij->i", features, self.coef_[task]))
+
+    @property
+    def _loss(self) -> Loss:
+        """Which says what a margin predicts."""
+        return find_loss("squared")
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "coef_"):

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
+from warnings import warn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,10 +29,11 @@ from apportion.privacy import (
 )
 from apportion.privacy.bounds import check_bound
 from apportion.tasks.base import MultiTaskLinear, release_weights
-from apportion.tasks.exact import largest_eigenvalues, minimize_rough, minimize_smooth
+from apportion.tasks.exact import Curvature, minimize_rough, minimize_smooth
 from apportion.tasks.losses import Loss, find_loss
 from apportion.tasks.penalty import AlphaPer, Penalty, exact_ridge, private_ridge
 from apportion.tasks.schedules import (
+    EXACT_STEPS,
     POWERS,
     Adaptive,
     Decaying,
@@ -42,6 +44,8 @@ from apportion.tasks.schedules import (
 )
 
 Array = NDArray[np.float64]
+# Models that move less in a step are taken to be where they should be.
+_STILL = 1e-2
 
 
 class MultiTaskDescent(MultiTaskLinear):
@@ -56,7 +60,8 @@ class MultiTaskDescent(MultiTaskLinear):
     Args:
         epsilon, delta: the privacy budget; ``math.inf`` for no privacy.
         loss: ``"squared"``, ``"logistic"``, ``"hinge"``, ``"huber"``, ``"absolute"``, ``"poisson"``, or a
-            ``Loss``. For ``"logistic"`` and ``"hinge"`` labels are -1 and 1.
+            ``Loss``. For ``"logistic"`` and ``"hinge"`` labels are -1 and 1, and so is what is predicted;
+            ``"poisson"`` predicts rates.
         feature_bound: public; longer feature vectors are scaled down to this norm.
         label_bound: public; labels are clipped to [-label_bound, label_bound].
         gradient_bound: public; gradients are clipped to this norm. Smaller means less noise and more
@@ -155,9 +160,17 @@ class MultiTaskDescent(MultiTaskLinear):
             return np.asarray(sums + alpha[:, None] * coef)
 
         if math.isinf(loss.smoothness):
-            return minimize_rough(gradient, start, self._radius, steps=most or 2000)
-        curvature = loss.smoothness * largest_eigenvalues(session) + alpha
-        return minimize_smooth(gradient, start, curvature, steps=most or 50_000)
+            return minimize_rough(gradient, start, self._radius, steps=most or EXACT_STEPS)
+        curvature = Curvature(session, data.dimension, loss.smoothness, alpha)
+        coef, moves = minimize_smooth(gradient, start, curvature.solve, steps=most or EXACT_STEPS)
+        if most is None and moves > _STILL:
+            warn(
+                f"after {EXACT_STEPS} steps without privacy the models still move by {moves:.1g} a step; a "
+                "penalty alpha helps where classes can be told apart without error, Steps(number) goes on",
+                UserWarning,
+                stacklevel=3,
+            )
+        return coef
 
     def _cost(self, target: PrivacyTarget) -> Sequence[Record] | None:
         # Sampled steps have a privacy curve of their own: they are reserved as they will be.
@@ -226,6 +239,10 @@ class MultiTaskDescent(MultiTaskLinear):
         used: dict[str, Any] = {"gradient_bound": self._gradient_bound, "radius": self._radius}
         used["steps"] = find_steps(self.steps)
         return {**super()._public_parameters(), "loss": find_loss(self.loss).name, **used}
+
+    @property
+    def _loss(self) -> Loss:
+        return find_loss(self.loss)
 
     @property
     def _gradient_bound(self) -> float:

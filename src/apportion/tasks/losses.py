@@ -8,12 +8,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
-from apportion.checks import number
-from apportion.errors import ParameterError
+from apportion.checks import number, word
+from apportion.errors import DataError, ParameterError
 
 Array = NDArray[np.float64]
 Scalar = Callable[[float, float], float]
@@ -30,6 +32,9 @@ class Loss:
         lipschitz: the largest |derivative| for labels in [-1, 1]; infinite if there is none.
         smoothness: the largest second derivative; infinite if there is none.
         kernel: the name and the parameter by which compiled kernels know a built-in loss.
+        predicts: what a margin says of a label: ``"margin"``, itself; ``"sign"``, the label 1 or -1;
+            ``"rate"``, its mean exp(z), z being at most ``ceiling``.
+        ceiling: the largest margin of a rate.
 
     >>> import apportion as ap
     >>> pseudo_huber = Loss(
@@ -50,8 +55,11 @@ class Loss:
     lipschitz: float = math.inf
     smoothness: float = math.inf
     kernel: tuple[str, float] | None = field(default=None, repr=False)
+    predicts: Literal["margin", "sign", "rate"] = "margin"
+    ceiling: float = math.inf
 
     def __post_init__(self) -> None:
+        word("predicts", self.predicts, ("margin", "sign", "rate"))
         number("lipschitz", self.lipschitz, above=0)
         number("smoothness", self.smoothness, above=0)
 
@@ -92,8 +100,45 @@ class Loss:
         except (ArithmeticError, ValueError):
             return math.nan
 
+    def predict(self, margin: Array) -> Array:
+        """What these margins predict, [rows]."""
+        if self.predicts == "sign":
+            return np.where(margin >= 0, 1.0, -1.0)
+        if self.predicts == "rate":
+            return np.asarray(np.exp(np.minimum(margin, self.ceiling)))
+        return margin
+
+    def score(self, margin: Array, label: Array) -> float:
+        """How well margins fit labels, [rows] each: 1 is best.
+
+        The share of right labels for ``"sign"``; else the explained share of what a constant leaves: of the
+        Poisson deviance for ``"rate"``, of the sum of |y - z| for the absolute loss, of the sum of squares
+        (R^2) for others.
+        """
+        predicted = self.predict(margin)
+        if self.predicts == "sign":
+            return float(np.mean(predicted == np.where(label > 0, 1.0, -1.0)))
+        if self.predicts == "rate":
+            lost, most = (_deviance(label, rate) for rate in (predicted, label.mean()))
+        elif self.name == "absolute":
+            lost = float(np.abs(label - predicted).sum())
+            most = float(np.abs(label - np.median(label)).sum())
+        else:
+            lost = float(np.sum((label - predicted) ** 2))
+            most = float(np.sum((label - label.mean()) ** 2))
+        if not most > 0:
+            raise DataError("score needs examples with different labels")
+        return 1 - lost / most
+
     def __repr__(self) -> str:
         return f"Loss({self.name!r})"
+
+
+def _deviance(label: Array, rate: Array | float) -> float:
+    """The Poisson deviance of labels, which are counts, from rates."""
+    if (label < 0).any():
+        raise DataError("labels of a Poisson loss must not be negative")
+    return float(2 * np.sum(special.xlogy(label, label / rate) - label + rate))
 
 
 def squared() -> Loss:
@@ -117,7 +162,13 @@ def logistic() -> Loss:
         return -y / (1.0 + math.exp(min(y * z, 700.0)))
 
     return Loss(
-        "logistic", value, derivative, lipschitz=1.0, smoothness=0.25, kernel=("logistic", 0.0)
+        "logistic",
+        value,
+        derivative,
+        lipschitz=1.0,
+        smoothness=0.25,
+        kernel=("logistic", 0.0),
+        predicts="sign",
     )
 
 
@@ -135,7 +186,13 @@ def hinge(width: float = 0.5) -> Loss:
         return -y * min(max((1.0 - y * z) / width, 0.0), 1.0)
 
     return Loss(
-        f"hinge, rounded over {width:g}", value, derivative, 1.0, 1.0 / width, ("hinge", width)
+        f"hinge, rounded over {width:g}",
+        value,
+        derivative,
+        1.0,
+        1.0 / width,
+        ("hinge", width),
+        predicts="sign",
     )
 
 
@@ -179,7 +236,14 @@ def poisson(ceiling: float = 3.0) -> Loss:
         return math.exp(min(z, ceiling)) - y
 
     return Loss(
-        f"Poisson, rate up to {top:.4g}", value, derivative, top + 1.0, top, ("poisson", ceiling)
+        f"Poisson, rate up to {top:.4g}",
+        value,
+        derivative,
+        top + 1.0,
+        top,
+        ("poisson", ceiling),
+        predicts="rate",
+        ceiling=ceiling,
     )
 
 

@@ -16,6 +16,8 @@ from apportion.errors import ParameterError
 Array = NDArray[np.float64]
 
 DEFAULT_STEPS = 50
+# Without privacy a step costs time only: at most about eight times that of a private training.
+EXACT_STEPS = 8 * DEFAULT_STEPS
 # From here on the theorem's number of steps is announced before the first one.
 MANY_STEPS = 1000
 POWERS = {"constant": 0.0, "1/sqrt(t)": 0.5, "1/t": 1.0}
@@ -26,8 +28,8 @@ class Steps:
     """How ``MultiTaskDescent`` goes down: a number of steps alone stands for ``Steps(number)``.
 
     Attributes
-        number: how many steps, 50 by default (as many as it takes, without privacy), or ``"theory"`` for
-            the paper's.
+        number: how many steps, 50 by default (without privacy as many as it takes, up to 400), or
+            ``"theory"`` for the paper's.
         schedule: ``"adaptive"`` (AdaGrad, one step size per task), ``"constant"``, ``"1/sqrt(t)"``,
             ``"1/t"``, or ``"theory"`` for the paper's, which needs counts and ``users``.
         learning_rate: the first step size; for ``"adaptive"`` in units of the radius.
