@@ -1,6 +1,5 @@
 """Rows of users, as an engine loads them: one form for ratings, events and examples of tasks."""
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -8,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.data.graph import Graph
-from apportion.errors import ParameterError
 
 Integers = NDArray[np.integer[Any]]
 
@@ -88,23 +86,3 @@ class Rows:
             feature_row=feature_row,
             task_key=self.task_key,
         )
-
-
-class StoredRows(ABC):
-    """Rows that lie elsewhere, as on a cluster: only the engine of that place loads them."""
-
-    @property
-    @abstractmethod
-    def tasks(self) -> int:
-        """The number of tasks in the catalog."""
-
-    @abstractmethod
-    def without_labels(self) -> "StoredRows":
-        """The same rows as events, whose label is one."""
-
-
-def in_memory(rows: Rows | StoredRows) -> Rows:
-    """The rows; what lies elsewhere is refused."""
-    if isinstance(rows, StoredRows):
-        raise ParameterError("the rows lie in Spark: train with engine=ap.SparkEngine(session)")
-    return rows

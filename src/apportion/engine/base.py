@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.data.centering import Centering
-from apportion.data.rows import Rows, StoredRows
+from apportion.data.rows import Rows
+from apportion.data.stored import StoredRows
 from apportion.engine.queries import Query, UserSystems, WeightRule
 
 Array = NDArray[np.float64]

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from apportion.data.rows import Rows, StoredRows, in_memory
+from apportion.data.rows import Rows
+from apportion.data.stored import StoredRows, in_memory
 from apportion.engine.base import Engine
 from apportion.engine.kernels import Array, Kernels, Shorts, Units
 from apportion.engine.machine import arithmetic

@@ -5,7 +5,8 @@ It works wherever NumPy does, and needs no compiler.
 
 from typing import Any
 
-from apportion.data.rows import Rows, StoredRows, in_memory
+from apportion.data.rows import Rows
+from apportion.data.stored import StoredRows, in_memory
 from apportion.engine.base import Engine
 from apportion.engine.kernels import Array, Kernels, Shorts, Units
 from apportion.engine.machine import arithmetic

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.data.rows import Rows, StoredRows
+from apportion.data.rows import Rows
 from apportion.data.spark.arrays import from_bytes, to_bytes
 from apportion.data.spark.sessions import CHUNK
+from apportion.data.stored import StoredRows
 from apportion.errors import DataError
 
 SCHEMA = "shard int, chunk int, chunks int, data binary"

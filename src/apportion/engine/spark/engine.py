@@ -3,9 +3,10 @@
 from typing import Any
 
 from apportion.checks import whole
-from apportion.data.rows import Rows, StoredRows
+from apportion.data.rows import Rows
 from apportion.data.spark.sessions import check_session, own_session, parallelism
 from apportion.data.spark.shards import SparkRows, from_local
+from apportion.data.stored import StoredRows
 from apportion.engine.base import Engine
 from apportion.engine.spark.session import ShardedSession
 from apportion.engine.spark.tree import BLOCK_BYTES
