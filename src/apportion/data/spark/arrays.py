@@ -13,7 +13,7 @@ _ALIGNED = 64  # bytes, so that arrays can be used where they lie
 def to_bytes(arrays: Mapping[str, NDArray[Any] | None]) -> bytes:
     """All arrays in one piece; None is left out."""
     given = {name: np.ascontiguousarray(each) for name, each in arrays.items() if each is not None}
-    form = [(name, each.dtype.str, each.shape) for name, each in given.items()]
+    form = [(name, each.dtype.str, each.shape, each.size) for name, each in given.items()]
     header = json.dumps(form).encode()
     header += b" " * (-(len(header) + 8) % _ALIGNED)
     pieces: list[Any] = [len(header).to_bytes(8, "little"), header]
@@ -31,9 +31,8 @@ def from_bytes(content: Any) -> dict[str, NDArray[Any]]:
     view = memoryview(content)
     place = 8 + int.from_bytes(view[:8], "little")
     arrays = {}
-    for name, dtype, shape in json.loads(bytes(view[8:place])):
-        kind, count = np.dtype(dtype), int(np.prod(shape))
-        found = np.frombuffer(view, kind, count, place).reshape(shape)
+    for name, dtype, shape, size in json.loads(bytes(view[8:place])):
+        found = np.frombuffer(view, np.dtype(dtype), size, place).reshape(shape)
         found.flags.writeable = False
         arrays[name] = found
         place += found.nbytes + -found.nbytes % _ALIGNED

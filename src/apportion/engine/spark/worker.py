@@ -152,7 +152,6 @@ def numbers_here() -> str:
     steps = np.linspace(0.01, 1000.0, 1003)
     found = [steps**power for power in (-0.5, -0.25, -0.1, 0.3, 1.7)]
     found += [np.exp(-steps / 100), np.log(steps), np.sqrt(steps)]
-    found += [np.array([each.sum(), np.linalg.norm(each)]) for each in found]
     digits = hashlib.blake2b(b"".join(each.tobytes() for each in found), digest_size=8).hexdigest()
     built = "none" if kernels is None else kernels.digest[:16]
     return f"apportion {__version__}, kernels {built}, numpy {np.__version__}, digits {digits}"
