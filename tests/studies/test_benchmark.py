@@ -267,7 +267,9 @@ def write_ml_20m(path: Path) -> Path:
     ]
     lines = "".join(f"{user},{movie},{rating},1\n" for user, movie, rating in rows)
     content = f"userId,movieId,rating,timestamp\n{lines}".encode()
-    return write_zip(path, {"ml-20m/ratings.csv": content})
+    titles = "".join(f"{movie},Movie {movie} (1999),Drama\n" for movie in range(RATED))
+    named = f"movieId,title,genres\n{titles}".encode()
+    return write_zip(path, {"ml-20m/ratings.csv": content, "ml-20m/movies.csv": named})
 
 
 def test_the_catalog_of_ml_20m_is_the_movies_with_events(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from apportion.cli import reproduce_recommender
+from apportion.cli import reproduce_all, reproduce_recommender
 from apportion.cli.demo import RESULTS
 from apportion.cli.progress import progress_bar
 from apportion.cli.reproduce_recommender import print_paths
@@ -34,6 +34,7 @@ def _group() -> None:
     """Run the paper's experiments: a table and figures each."""
 
 
+app.command("all")(reproduce_all.reproduce_all)
 for _command in reproduce_recommender.COMMANDS:
     app.command(_command.__name__)(_command)
 

@@ -29,6 +29,7 @@ from apportion.allocation import (
 from apportion.checks import whole
 from apportion.data import HeldOut, Interactions
 from apportion.data.datasets import read_data_set
+from apportion.data.graph import mix
 from apportion.errors import DataError, ParameterError
 from apportion.recommend import MatrixFactorization, MostFrequent, presets
 from apportion.recommend.metrics import ranking_metrics, rating_metrics
@@ -102,6 +103,25 @@ class Benchmark(ABC):
     def split(self, seed: int) -> "Split":
         """Training and test data, others for every seed."""
 
+    def exponent(self, method: str) -> float:
+        """The weight exponent of a method with adaptive weights, as the settings have it."""
+        return float(self._settings[method]["weight_exponent"])
+
+    @property
+    def learned(self) -> float:
+        """The portion of the catalog that is learned."""
+        return float(self._settings.get("most_frequent", 1.0))
+
+    @property
+    def summary(self) -> str:
+        """What tells the data and the protocol from others."""
+        start, item = self.data.by_user.start, self.data.by_user.other
+        places = np.arange(len(item), dtype=np.uint64)
+        digest = int(np.bitwise_xor.reduce(mix(item.astype(np.uint64) + places * np.uint64(2**32))))
+        held = self._settings.get("held_out", 0)
+        sizes = f"{len(start) - 1} users, {self.data.items} items, {len(item)} rows"
+        return f"{sizes}, digest {digest:x}, {held} users held out"
+
     @property
     @abstractmethod
     def studied(self) -> Interactions:
@@ -173,7 +193,8 @@ class TopKBenchmark(Benchmark):
     feedback = "implicit"
 
     def __init__(self, name: str, data: Interactions, settings: Mapping[str, Any]) -> None:
-        data = data.positives(settings["positive"])
+        if data.explicit:  # simulated events have no ratings
+            data = data.positives(settings["positive"])
         if "item_users" in settings:
             common = data.graph.task_sizes() >= settings["item_users"]
             data = data.of_items(np.flatnonzero(common))
@@ -271,13 +292,20 @@ def read_benchmarks(
     ``held_out`` users instead of those of the settings are for validation, and as many for the test.
     """
     settings = read_settings(name)
-    if held_out is not None and "top-k" in settings:
-        settings["top-k"]["held_out"] = whole("held_out", held_out, at_least=1)
     if protocol is not None and protocol not in settings:
         raise ParameterError(f"{name} has no protocol {protocol!r}, only {', '.join(settings)}")
+    return benchmarks_of(name, read_data_set(name, path), protocol, held_out)
+
+
+def benchmarks_of(
+    name: str, data: Interactions, protocol: str | None = None, held_out: int | None = None
+) -> list[Benchmark]:
+    """The benchmarks of a data set, on rows that stand for it: its own, or simulated ones."""
+    settings = read_settings(name)
+    if held_out is not None and "top-k" in settings:
+        settings["top-k"]["held_out"] = whole("held_out", held_out, at_least=1)
     wanted = list(settings) if protocol is None else [protocol]
-    data = read_data_set(name, path)
-    return [_BENCHMARKS[protocol](name, data, settings[protocol]) for protocol in wanted]
+    return [_BENCHMARKS[each](name, data, settings[each]) for each in wanted]
 
 
 def read_settings(name: str) -> dict[str, Any]:

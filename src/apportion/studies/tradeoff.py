@@ -49,7 +49,8 @@ def draw(rows: Sequence[Row]) -> Figure:
             for name, method in METHODS.items()
             if method.solver == solver and name not in NOT_PRIVATE
         ]
-        for solver in ("ssp", "descent")
+        for solver, baseline in (("ssp", "ALS"), ("descent", "SGD"))
+        if any(row["method"] == baseline for row in rows)
     }
     return figure(rows, lines)
 
@@ -59,8 +60,8 @@ def figure(rows: Sequence[Row], lines: dict[str, list[Series]]) -> Figure:
     titles = {"ssp": "alternating least squares", "descent": "gradient descent"}
     epsilons = private_epsilons(rows)
     with matplotlib.rc_context(STYLE):
-        drawing = Figure(figsize=(11, 4))
-        panels = drawing.subplots(1, 2, sharey=True)
+        drawing = Figure(figsize=(5.5 * len(lines), 4))
+        panels = drawing.subplots(1, len(lines), sharey=True, squeeze=False)[0]
         for axes, (solver, drawn) in zip(panels, lines.items(), strict=True):
             for line in drawn:
                 points = [mean_and_error(rows, **line.where, epsilon=e) for e in epsilons]
