@@ -15,13 +15,17 @@ FAST := tests/test_rounding.py tests/test_warnings.py tests/allocation/test_weig
 	tests/soundness/test_row_12_grid.py tests/soundness/test_worst_users.py tests/tasks/test_losses.py \
 	tests/tasks/test_shared.py
 
-.PHONY: native demo test fast lowest test-all test-slow audit lint types format pictures lock sbom clean
+.PHONY: native demo test engines fast lowest test-all test-slow audit lint types format pictures lock sbom clean
 
 demo: $(NATIVE)
 	$(BIN)/apportion demo
 
 test: $(NATIVE) lint types
 	$(BIN)/pytest -n 2 -q
+
+# What other engines need besides, from a lock of its own: Spark takes 400 MB. Then `make test` runs their tests.
+engines: $(NATIVE)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-engines.lock
 
 fast: $(NATIVE)
 	$(BIN)/pytest -n 2 -q $(FAST) $(ALSO)
@@ -66,7 +70,9 @@ pictures: $(READY)
 lock: $(READY)
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-		--all-extras --group dev pyproject.toml -o requirements.lock
+		--extra accounting --extra losses --group dev pyproject.toml -o requirements.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+		--extra spark --constraint requirements.lock pyproject.toml -o requirements-engines.lock
 
 # What is installed with the package and its extras, as locked: a CycloneDX list in build/sbom.json. It is checked
 # against the schema; the tool that writes it has an environment of its own.
@@ -106,7 +112,7 @@ $(LOWEST)/.ready: $(NATIVE)
 	$(PYTHON) -m venv $(LOWEST)
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --no-header \
-		--all-extras pyproject.toml -o $(LOWEST)/requirements.txt
+		--extra accounting --extra losses pyproject.toml -o $(LOWEST)/requirements.txt
 	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python -r $(LOWEST)/requirements.txt --group dev
 	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --no-deps --no-build-isolation -e .
 	@touch $(LOWEST)/.ready

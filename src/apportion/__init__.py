@@ -21,7 +21,7 @@ from apportion.allocation import (
     theory,
 )
 from apportion.data import Interactions, TaskData, simulate_interactions, simulate_tasks
-from apportion.engine import CpuEngine, Engine, ReferenceEngine
+from apportion.engine import CpuEngine, Engine, ReferenceEngine, SparkEngine
 from apportion.errors import (
     ApportionError,
     BudgetExceededError,
@@ -84,6 +84,7 @@ __all__ = [
     "Regularization",
     "ReleaseError",
     "Shares",
+    "SparkEngine",
     "Steps",
     "SufficientStatistics",
     "TailSampling",

@@ -40,11 +40,12 @@ def test_demo(tmp_path: Path) -> None:
     result = apportion("demo", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     for piece in (
-        "uniform",
-        "adaptive",
+        "noisy averages",
+        "not private",
         "rarest (tail)",
         "epsilon = 1 at delta = 1e-05",
-        "sweep 3",
+        "and is recommended",
+        "what a model without privacy would gain",
     ):
         assert piece in result.stdout
     folder = tmp_path / "apportion-results" / "demo"

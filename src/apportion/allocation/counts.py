@@ -13,6 +13,7 @@ from scipy.special import ndtri
 from apportion.accounts.declared import Declared
 from apportion.checks import LEAST_SHARE, number, whole, word
 from apportion.engine import Session, queries
+from apportion.engine.feed import exact, released
 from apportion.errors import ParameterError
 from apportion.privacy import ADD_OR_REMOVE, Curator, Ledger, Part, UserBound
 
@@ -126,8 +127,8 @@ class PrivateCounts(Counts):
         """Noisy counts, [tasks]."""
         key = curator.noise.sampling_key("counts") if self.method == "sample" else None
         release = self.declared().open(curator, session.tasks)
-        [(_, sums)] = session.sums(queries.Counts(self.cap, key), release.grids)
-        return release.feed(0, *sums)[0][:, 0]
+        [sums] = released(session, queries.Counts(self.cap, key), release)
+        return sums[:, 0]
 
     def for_weights(self, noisy: NDArray[np.float64], noise: float) -> NDArray[np.float64]:
         """Noisy counts, floored, [tasks]."""
@@ -164,7 +165,7 @@ class PublicCounts(Counts):
         """The given sizes, at least one each, [tasks]."""
         del curator  # free: nothing is released
         if self.values is None:
-            [(_, (sizes,))] = session.exact_sums(queries.Counts(1))
+            [sizes] = exact(session, queries.Counts(1))
             return np.maximum(sizes[:, 0], 1.0)
         if len(self.values) != session.tasks:
             raise ParameterError(f"public counts must be {session.tasks} numbers, one per task")

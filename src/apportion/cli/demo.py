@@ -21,10 +21,11 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the picture and the report.")] = RESULTS
     / "demo",
 ) -> None:
-    """Train two private recommenders on simulated ratings: uniform and adaptive budgets, side by side.
+    """Train private recommenders on simulated ratings, and show by popularity what they know.
 
-    Forty thousand users, five hundred items of very different popularity, two million ratings. Both
-    models have the same epsilon, out of which they also pay for their private item counts.
+    Forty thousand users, five hundred items of very different popularity, two million ratings. The default
+    model is compared, at the same epsilon, with what a careful user would do without it (release every
+    item's average with noise), with equal budgets for all items, and with no privacy at all.
 
     [bold]Examples[/bold]
 
@@ -33,7 +34,7 @@ def demo(
       apportion demo --epsilon 0.5 --out /tmp/demo
     """
     console = Terminal()
-    with console.status("training two recommenders (the first run compiles its loops) ..."):
+    with console.status("training four recommenders ..."):
         # Imported here so that `apportion --help` answers at once.
         from apportion.data.files import check_folder
         from apportion.studies import demo as study
@@ -46,9 +47,13 @@ def demo(
         report = out / "privacy.json"
         write_text(report, result.report.to_json())
     console.print(_table(result))
-    console.print(result.report)
+    for sentence in result.conclusion():
+        console.print(f"- {sentence}", highlight=False)
+    console.print(_for_somebody(result), highlight=False)
     console.print(
-        f"picture: {escape(str(picture))}\nreport:  {escape(str(report))}",
+        f"\nThe model may be published: {result.report.verdict}, for each user with all of its rows.\n"
+        f"What was released and why it is private: {escape(str(report))}\n"
+        f"The picture: {escape(str(picture))}",
         highlight=False,
         soft_wrap=True,
     )
@@ -62,21 +67,18 @@ def _table(result: "DemoResult") -> Table:
     table.add_column("items")
     table.add_column("users an item", justify="right")
     for name in result.errors:
-        table.add_column(name, justify="right")
-    table.add_column("change", justify="right")
+        table.add_column(name, justify="right", style="bold" if name == "apportion" else "")
     names = ["rarest (tail)", "second fifth", "third fifth", "fourth fifth", "popular (head)"]
-    buckets = [errors.rmse_by_bucket for errors in result.errors.values()]
-    for name, size, uniform, adaptive in zip(names, result.bucket_sizes, *buckets, strict=True):
-        table.add_row(
-            name, f"{size:,.0f}", f"{uniform:.3f}", f"{adaptive:.3f}", _change(uniform, adaptive)
-        )
+    for bucket, (name, size) in enumerate(zip(names, result.bucket_sizes, strict=True)):
+        cells = (f"{errors.rmse_by_bucket[bucket]:.3f}" for errors in result.errors.values())
+        table.add_row(name, f"{size:,.0f}", *cells)
     table.add_section()
-    uniform, adaptive = (errors.rmse for errors in result.errors.values())
-    table.add_row("all", "", f"{uniform:.3f}", f"{adaptive:.3f}", _change(uniform, adaptive))
+    table.add_row("all", "", *(f"{errors.rmse:.3f}" for errors in result.errors.values()))
     return table
 
 
-def _change(before: float, after: float) -> str:
-    change = after / before - 1
-    color = "green" if change < 0 else "red"
-    return f"[{color}]{change:+.0%}[/{color}]"
+def _for_somebody(result: "DemoResult") -> str:
+    """What one history gets."""
+    said = ", ".join(f"{item} ({rating:.1f})" for item, rating in result.history.items())
+    found = ", ".join(f"{item} ({score:.1f})" for item, score in result.recommended)
+    return f"- Somebody new has rated the items {said}, and is recommended {found}."

@@ -180,6 +180,56 @@ class Interactions:
             outside=outside,
         )
 
+    @staticmethod
+    def from_spark(
+        frame: Any,
+        *,
+        user: str = "user",
+        item: str = "item",
+        rating: str | None = "rating",
+        items: Catalog = None,
+        rating_range: tuple[float, float] | None = None,
+        outside: Literal["error", "clip"] = "error",
+        positives: float | None = None,
+        store: str | None = None,
+        shards: int | None = None,
+    ) -> Interactions:
+        """Read named columns of a Spark frame, or of Parquet files at any path that Spark reads.
+
+        Rows never come to this machine: they are grouped by user on the executors, checked and merged there
+        as in ``from_frame``, and stored. Train with ``engine=ap.SparkEngine(session)``.
+
+        Args:
+            frame: a ``pyspark.sql.DataFrame``, or a path.
+            user, item, rating: names of columns; ``rating=None`` for events.
+            items, rating_range, outside: as in ``Interactions``.
+            positives: take ratings of at least this as events, and no others.
+            store: a new folder that all executors reach, for the rows that trainings see. By default, on one
+                machine, a temporary one. ``Interactions.from_store`` reads it again.
+            shards: in how many parts users are divided; by default it follows from the sizes.
+        """
+        from apportion.data.spark.interactions import interactions_from_spark
+
+        return interactions_from_spark(
+            frame,
+            user=user,
+            item=item,
+            rating=rating,
+            items=items,
+            rating_range=rating_range,
+            outside=outside,
+            positives=positives,
+            store=store,
+            shards=shards,
+        )
+
+    @staticmethod
+    def from_store(session: Any, store: str) -> Interactions:
+        """What ``from_spark(..., store=...)`` wrote: the same rows, whatever has become of the frame."""
+        from apportion.data.spark.interactions import interactions_from_store
+
+        return interactions_from_store(session, store)
+
     @property
     def items(self) -> int:
         """The number of items in the catalog."""
@@ -222,6 +272,11 @@ class Interactions:
             label=self.by_user.rating,
             task_key=self._item_key,
         )
+
+    def contents(self) -> list[Any]:
+        """All that a training sees of the data: what a checkpoint compares."""
+        public = [self.rating_range, self.events, self.catalog_is_public, self.catalog_from_data]
+        return [self.by_user, self.user_key, self.item_ids, *public]
 
     @property
     def graph(self) -> Graph:

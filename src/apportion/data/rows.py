@@ -1,6 +1,6 @@
 """Rows of users, as an engine loads them: one form for ratings, events and examples of tasks."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -63,6 +63,10 @@ class Rows:
             return Graph(user, self.task, self.user_key, self.tasks, self.task_key), None
         pairs = Graph(user[new], self.task[new], self.user_key, self.tasks, self.task_key)
         return pairs, np.cumsum(new) - 1
+
+    def without_labels(self) -> Self:
+        """The same rows as events, whose label is one."""
+        return replace(self, label=None)
 
     def of_users(self, first: int, stop: int) -> Self:
         """The rows of some users alone: a shard, as a cluster holds it."""

@@ -121,6 +121,39 @@ class TaskData:
             tasks=tasks,
         )
 
+    @staticmethod
+    def from_spark(
+        frame: Any,
+        *,
+        user: str,
+        task: str,
+        features: Sequence[str],
+        label: str,
+        tasks: Catalog = None,
+        store: str | None = None,
+        shards: int | None = None,
+    ) -> "TaskData":
+        """Read named columns of a Spark frame; see ``Interactions.from_spark``."""
+        from apportion.data.spark.tasks import tasks_from_spark
+
+        return tasks_from_spark(
+            frame,
+            user=user,
+            task=task,
+            features=features,
+            label=label,
+            tasks=tasks,
+            store=store,
+            shards=shards,
+        )
+
+    @staticmethod
+    def from_store(session: Any, store: str) -> "TaskData":
+        """What ``from_spark(..., store=...)`` wrote: the same rows, whatever has become of the frame."""
+        from apportion.data.spark.tasks import tasks_from_store
+
+        return tasks_from_store(session, store)
+
     @property
     def tasks(self) -> int:
         """The number of tasks in the catalog."""
@@ -161,6 +194,11 @@ class TaskData:
             features=self.features,
             feature_row=self.feature_row[order],
         )
+
+    def contents(self) -> list[Any]:
+        """All that a training sees of the data: what a checkpoint compares."""
+        rows = [self.user, self.task, self.features, self.feature_row, self.labels]
+        return [*rows, self.user_key, self.task_ids, self.catalog_from_data]
 
     def take(self, rows: NDArray[Any]) -> "TaskData":
         """The examples at these row numbers (or where this mask is true), catalog unchanged."""

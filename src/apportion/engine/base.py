@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from apportion.data.centering import Centering
 from apportion.data.rows import Rows
+from apportion.data.stored import StoredRows
 from apportion.engine.queries import Query, UserSystems, WeightRule
 
 Array = NDArray[np.float64]
@@ -90,5 +91,5 @@ class Engine(ABC):
         """Whatever could change a bit of a result, by name; checkpoints compare it."""
 
     @abstractmethod
-    def load(self, rows: Rows) -> Session:
+    def load(self, rows: Rows | StoredRows) -> Session:
         """Take rows to where sums are computed."""

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from apportion.data.rows import Rows
+from apportion.data.stored import StoredRows, in_memory
 from apportion.engine.base import Engine
 from apportion.engine.kernels import Array, Kernels, Shorts, Units
 from apportion.engine.machine import arithmetic
@@ -32,9 +33,9 @@ class CpuEngine(Engine):
         """See ``Engine.identity``. The kernels give the same bits on every processor."""
         return {"engine": "cpu", "kernels": _native.digest[:16], **arithmetic()}
 
-    def load(self, rows: Rows) -> LocalSession:
+    def load(self, rows: Rows | StoredRows) -> LocalSession:
         """See ``Engine.load``."""
-        return LocalSession(rows, NativeKernels())
+        return LocalSession(in_memory(rows), NativeKernels())
 
     def __repr__(self) -> str:
         return "CpuEngine()"
@@ -50,10 +51,14 @@ class NativeKernels(Kernels):
             # Released values beyond all numbers say nothing: nobody has a vector then.
             label, items, shared = np.zeros(len(label)), np.zeros_like(items), np.zeros_like(shared)
         items, shared = np.ascontiguousarray(items), np.ascontiguousarray(shared)
-        turned = turned_items(items, shared)
+        turned = self.turned(items, shared)
         return _native.solve_users(
             start, item, label, items, ridge, shared, *turned, bound, stretch, thread_count()
         )
+
+    def turned(self, items: Array, shared: Array) -> tuple[Array, Array, Array]:
+        """What LAPACK has to say of released values: on a cluster, said once for all machines."""
+        return turned_items(items, shared)
 
     def short_rows(self, rows: Array, bound: float) -> Shorts:
         """See ``Kernels``."""

@@ -6,6 +6,7 @@ It works wherever NumPy does, and needs no compiler.
 from typing import Any
 
 from apportion.data.rows import Rows
+from apportion.data.stored import StoredRows, in_memory
 from apportion.engine.base import Engine
 from apportion.engine.kernels import Array, Kernels, Shorts, Units
 from apportion.engine.machine import arithmetic
@@ -20,9 +21,9 @@ class ReferenceEngine(Engine):
         """See ``Engine.identity``."""
         return {"engine": "reference", **arithmetic()}
 
-    def load(self, rows: Rows) -> LocalSession:
+    def load(self, rows: Rows | StoredRows) -> LocalSession:
         """See ``Engine.load``."""
-        return LocalSession(rows, TwinKernels())
+        return LocalSession(in_memory(rows), TwinKernels())
 
     def __repr__(self) -> str:
         return "ReferenceEngine()"

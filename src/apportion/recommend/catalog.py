@@ -13,6 +13,7 @@ from apportion.allocation.counts import Counts, PrivateCounts, check_counts
 from apportion.checks import LEAST_SHARE, number, whole
 from apportion.data import Interactions
 from apportion.engine import Session, queries
+from apportion.engine.feed import exact
 from apportion.errors import DataError, ParameterError
 from apportion.privacy import Curator, Part, UserBound
 
@@ -106,8 +107,8 @@ class MostFrequent(ItemCatalog):
         if math.isfinite(curator.target.epsilon):
             sizes = self.counts.release(session, curator)
         else:
-            [(_, (exact,))] = session.exact_sums(queries.Counts(1))
-            sizes = exact[:, 0]
+            [counts] = exact(session, queries.Counts(1))
+            sizes = counts[:, 0]
         kept = math.ceil(self.items * len(item_ids))
         places = np.sort(np.argsort(-sizes, kind="stable")[:kept])
         session.choose(item_ids[places])

@@ -186,7 +186,7 @@ class MatrixFactorization(Estimator, Recommender):
         engine, what = find_engine(self.engine), type(self).__name__
         with (
             open_checkpoint(
-                checkpoint, self, engine, _seen(data), budget, preparation=known
+                checkpoint, self, engine, data.contents(), budget, preparation=known
             ) as saved,
             open_curator(
                 settings.target, self.noise_seed, saved, budget, what, cost, before
@@ -416,7 +416,7 @@ class MatrixFactorization(Estimator, Recommender):
 def _rows(settings: Settings, data: Interactions) -> Rows:
     """What is loaded: an event's label is one, also if it has a rating."""
     rows = data.rows()
-    return rows if settings.explicit else replace(rows, label=None)
+    return rows if settings.explicit else rows.without_labels()
 
 
 def _check_data(settings: Settings, data: Interactions) -> None:
@@ -493,9 +493,3 @@ def _report(
         intercepts=known.intercepts,
         training={"settings": to_plain(settings), "choice": to_plain(choice)},
     )
-
-
-def _seen(data: Interactions) -> list[Any]:
-    """All of the data that a training sees."""
-    public = [data.rating_range, data.events, data.catalog_is_public, data.catalog_from_data]
-    return [data.by_user, data.user_key, data.item_ids, *public]

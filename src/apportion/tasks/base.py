@@ -302,7 +302,7 @@ class MultiTaskLinear(Estimator):
         cost = None if budget is None else self._cost(target)
         engine = find_engine(self.engine)
         with (
-            open_checkpoint(checkpoint, self, engine, _seen(data), budget) as saved,
+            open_checkpoint(checkpoint, self, engine, data.contents(), budget) as saved,
             open_curator(target, self.noise_seed, saved, budget, what, cost) as curator,
         ):
             if saved is not None and saved.finished:
@@ -440,9 +440,3 @@ def release_weights(
     key = curator.noise.sampling_key("allocation")
     session.weigh(allocation.rule(session.tasks, sizes, key, lambda: data.graph))
     return sizes
-
-
-def _seen(data: TaskData) -> list[Any]:
-    """All of the data that a training sees."""
-    rows = [data.user, data.task, data.features, data.feature_row, data.labels]
-    return [*rows, data.user_key, data.task_ids, data.catalog_from_data]

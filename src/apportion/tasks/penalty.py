@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from apportion.accounts.declared import Declared
 from apportion.engine import Session, queries
-from apportion.engine.feed import released
+from apportion.engine.feed import exact, released
 from apportion.privacy import Curator, Part, UserBound
 
 Array = NDArray[np.float64]
@@ -79,5 +79,5 @@ def exact_ridge(alpha: float, per: AlphaPer, session: Session) -> Array:
     """The same without privacy, where every weight is one: alpha, or alpha n_i, [tasks]."""
     if per == "task" or alpha == 0:
         return np.full(session.tasks, alpha)
-    [(_, (sizes,))] = session.exact_sums(queries.Counts(1))
+    [sizes] = exact(session, queries.Counts(1))
     return np.asarray(alpha * sizes[:, 0], dtype=np.float64)

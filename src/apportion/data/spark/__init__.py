@@ -1,0 +1,1 @@
+"""Rows that lie in Spark: read from frames, sharded by user, stored."""

@@ -1,0 +1,106 @@
+"""What is asked of a Spark session: settings of our own, errors of ours, values that travel."""
+
+import pickle
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from apportion.errors import ApportionError, DataError, ParameterError, ReleaseError
+
+Value = TypeVar("Value")
+
+# Binary pieces of rows have a megabyte: so many of them are read, or sent to Python, at once.
+CHUNK = 2**20
+_AT_ONCE = "32"
+_KINDS = {kind.__name__: kind for kind in (DataError, ParameterError, ReleaseError)}
+_OURS = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": _AT_ONCE,
+    "spark.sql.parquet.columnarReaderBatchSize": _AT_ONCE,
+    "spark.sql.adaptive.enabled": "false",  # shards stay in the partitions that they are put in
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
+}
+
+
+def is_remote(session: Any) -> bool:
+    """Whether a session is Spark Connect's, which has frames, but no broadcasts."""
+    return type(session).__module__.startswith("pyspark.sql.connect")
+
+
+def check_session(session: Any) -> Any:
+    """Refuse what is no Spark session."""
+    if not type(session).__module__.startswith("pyspark.sql") or not hasattr(session, "read"):
+        raise ParameterError(
+            f"session must be a pyspark SparkSession, got a {type(session).__name__}; make one with "
+            "SparkSession.builder.getOrCreate() (pip install 'apportion[spark]')"
+        )
+    return session
+
+
+def own_session(session: Any) -> Any:
+    """The same Spark with settings of our own: the caller's stay as they are."""
+    ours = session.newSession()
+    for name, value in _OURS.items():
+        ours.conf.set(name, value)
+    return ours
+
+
+def parallelism(session: Any) -> int:
+    """About how many tasks run at once."""
+    if not is_remote(session):
+        return max(1, int(session.sparkContext.defaultParallelism))
+    found = session.conf.get("spark.default.parallelism", None)
+    if found is None:  # what an empty frame is divided into
+        found = session.range(1000).selectExpr("spark_partition_id() p").distinct().count()
+    return max(1, int(found))
+
+
+class Traveling:
+    """A value that tasks need: a broadcast, or a part of every task where there are no broadcasts."""
+
+    def __init__(self, session: Any, value: Any) -> None:
+        from pyspark import cloudpickle
+
+        # Also what plain pickle does not take, as losses do: functions within functions.
+        content = cloudpickle.dumps(value)
+        self._remote = is_remote(session)
+        self._held = content if self._remote else session.sparkContext.broadcast(content)
+
+    @property
+    def value(self) -> Any:
+        """The value, on the driver or in a task."""
+        return pickle.loads(self._held if self._remote else self._held.value)
+
+    def forget(self) -> None:
+        """No task needs it any more."""
+        if not self._remote:
+            self._held.unpersist()
+
+
+def error_text(error: ApportionError) -> bytes:
+    """An error of ours, as a task hands it to the driver."""
+    return f"{type(error).__name__}: {error}".encode()
+
+
+def raise_error(text: bytes) -> None:
+    """The error of a task, on the driver."""
+    name, _, message = text.decode().partition(": ")
+    raise _KINDS.get(name, DataError)(message)
+
+
+@contextmanager
+def spark_errors() -> Iterator[None]:
+    """Failures of Spark that the caller can mend, in our words; others stay as they are."""
+    try:
+        yield
+    except ApportionError:
+        raise
+    except Exception as error:
+        text = str(error)
+        missing = re.search(r"No module named '(apportion|polars|numpy|scipy|pyarrow)\b", text)
+        if missing:
+            raise ParameterError(
+                f"the executors have no {missing[1]}: Python there must have the same packages as here, "
+                "apportion with its compiled kernels included; docs/spark.md says how they get there"
+            ) from error
+        raise

@@ -1,0 +1,122 @@
+"""The contract of engines, held by shards of a Spark cluster: whole numbers equal to the bit."""
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from apportion.engine import CpuEngine, ReferenceEngine, SparkEngine, queries
+from apportion.engine.spark import tree
+from apportion.engine.spark.session import ShardedSession
+from apportion.errors import ParameterError, ReleaseError
+from tests.engine.contract.cases import answer, asked, make_rows, ready
+from tests.engine.contract.test_users import GRAMIAN, RIGHT, solved
+
+SHAPES = {
+    "nobody": (make_rows(0, 5, 3, 4), 1),
+    "fewer users than shards": (make_rows(2, 5, 3, 4, seed=3), 3),
+    "more tasks than a tile of noise": (make_rows(250, 150, 17, 30), 3),
+    "repeated pairs, rows of their own": (
+        make_rows(200, 30, 9, 8, per_user=False, repeats=True),
+        2,
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_query_is_equal_to_the_reference(spark: Any, shape: str) -> None:
+    rows, shards = SHAPES[shape]
+    engine = SparkEngine(spark, shards=shards)
+    rows_of_task = np.bincount(rows.task, minlength=rows.tasks)
+    for whole in (True, False):
+        ours = ready(engine, rows, whole=whole)
+        reference = ready(ReferenceEngine(), rows, whole=whole)
+        for name, one in asked(rows).items():
+            if one.whole != whole:
+                continue
+            for mine, theirs in zip(answer(ours, one), answer(reference, one), strict=True):
+                if "gradients" in name:  # margins are floating-point: within one unit a row
+                    assert (np.abs(mine - theirs) <= rows_of_task[:, None]).all(), name
+                else:
+                    np.testing.assert_array_equal(mine, theirs, err_msg=name)
+
+
+def test_solved_users_and_candidates_are_those_of_one_machine(spark: Any) -> None:
+    rows = make_rows(90, 160, 1, 140, seed=33)
+    engine = SparkEngine(spark, shards=3)
+    ours, theirs = solved(engine, rows, 33), solved(CpuEngine(), rows, 33)
+    for one in (GRAMIAN, RIGHT):
+        np.testing.assert_array_equal(answer(ours, one)[0], answer(theirs, one)[0])
+    ids, counts = engine.load(rows).candidates(4, key=11)
+    expected_ids, expected = CpuEngine().load(rows).candidates(4, key=11)
+    np.testing.assert_array_equal(ids, expected_ids)
+    np.testing.assert_array_equal(counts, expected)
+
+
+@pytest.mark.parametrize(("at_once", "fan"), [*product([2**28, 1], [8, 2])])
+def test_neither_blocks_nor_the_tree_change_anything(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, at_once: int, fan: int
+) -> None:
+    """Five shards in a tree of two, and a table that goes through the driver block by block."""
+    rows = make_rows(120, 300, 6, 20, seed=2)
+    one = asked(rows)["statistics"]
+    expected = answer(ready(ReferenceEngine(), rows), one)
+    monkeypatch.setattr(tree, "_MOST_AT_ONCE", at_once)
+    monkeypatch.setattr(tree, "_FAN", fan)
+    session = ready(SparkEngine(spark, shards=5), rows)
+    for mine, theirs in zip(answer(session, one), expected, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_blocks_are_whole_tiles_of_the_sizes_alone() -> None:
+    wide = (np.zeros((1, 2080)), np.zeros((1, 64)))
+    assert tree.block_tasks(wide) == 448
+    assert tree.block_tasks((np.zeros((1, 64)),)) == 16384
+    assert tree.block_tasks((np.zeros((1, 2**24)),)) == 64
+    rows = [
+        each.column("first").to_pylist()[0]
+        for each in tree.rows_of(0, 0, (np.zeros((1000, 2080)), np.zeros((1000, 64))))
+    ]
+    assert rows == [0, 448, 896]
+
+
+def test_too_large_a_shuffle_is_refused_before_anything_is_sent(spark: Any) -> None:
+    rows = make_rows(20, 300, 6, 20)
+    engine = SparkEngine(spark, shards=2, most_shuffled=100_000)
+    one = asked(rows)["statistics"]
+    with pytest.raises(ParameterError, match=r"GiB between executors .* most_shuffled"):
+        answer(ready(engine, rows), one)
+    answer(ready(engine, rows), asked(rows)["counts, scaled"])
+
+
+def test_an_error_of_ours_in_a_task_is_the_same_error_on_the_driver(spark: Any) -> None:
+    class Unknown(queries.Query):
+        pass
+
+    rows = make_rows(20, 5, 3, 4)
+    with pytest.raises(ReleaseError, match="this engine does not know Unknown"):
+        list(SparkEngine(spark).load(rows).sums(Unknown(), (1.0,)))
+
+
+def test_sessions_that_are_over_leave_no_files(spark: Any) -> None:
+    from pyspark import SparkFiles
+
+    rows = make_rows(2000, 20, 8, 6)
+    engine = SparkEngine(spark)
+    first = ready(engine, rows)
+    assert isinstance(first, ShardedSession)
+    run = Path(SparkFiles.getRootDirectory()) / "apportion" / first._run
+    answer(first, asked(rows)["statistics"])
+    assert any(run.rglob("*.arrays"))
+    del first
+    answer(ready(engine, rows), asked(rows)["users"])
+    assert not run.exists()
+
+
+def test_what_is_no_rows_and_no_session_is_refused(spark: Any) -> None:
+    with pytest.raises(ParameterError, match="cannot load"):
+        SparkEngine(spark).load(object())
+    with pytest.raises(ParameterError, match="SparkSession"):
+        SparkEngine("local[2]")
