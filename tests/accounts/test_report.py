@@ -70,3 +70,19 @@ def test_a_forged_epsilon_is_not_believed() -> None:
 def test_damaged_json(text: str) -> None:
     with pytest.raises(ap.DataError):
         PrivacyReport.from_json(text)
+
+
+def test_renyi_stands_beside_the_exact_accounting() -> None:
+    data = ap.simulate_tasks(users=200, tasks=5, tasks_per_user=2)
+    report = ap.MultiTaskRidge(epsilon=1.0).fit(data).privacy
+    assert report.beta == pytest.approx(report.mu**2 / 2)
+    converted = ap.theory.epsilon_from_rdp(report.beta, report.delta)
+    [line] = report.renyi
+    assert line.startswith(f"(alpha, alpha * {report.beta:.4g})-RDP")
+    assert f"epsilon = {converted:.4g}" in line
+    assert line in str(report)
+    exact = ap.MultiTaskRidge(epsilon=np.inf).fit(data).privacy
+    sampled = ap.MultiTaskDescent(steps=ap.Steps(3, sampling_rate=0.5)).fit(data).privacy
+    for other in (exact, sampled):
+        assert other.beta == np.inf
+        assert other.renyi == ()

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from apportion.accounts.ledgers import ledger_from_dict, ledger_to_dict
+from apportion.accounts.rdp import epsilon_from_rdp, rdp_budget
 from apportion.errors import BudgetExceededError, DataError, printable
 from apportion.json_text import parse_json
 from apportion.privacy.ledger import ADD_OR_REMOVE, Ledger, Record
@@ -77,6 +78,26 @@ class PrivacyReport:
         mu = "with sampling" if sampled else f"mu = {self.mu:.4g}"
         return f"epsilon = {self.epsilon:.4g} at delta = {self.delta:g} ({mu})"
 
+    @property
+    def beta(self) -> float:
+        """The same noise as (alpha, alpha beta)-Renyi privacy for all alpha > 1; infinite if it is not so.
+
+        Neither users sampled in steps nor selections by a threshold have such a beta.
+        """
+        plain = all(record.sampling_rate == 1 and record.delta == 0 for record in self.ledger)
+        return rdp_budget(self.mu) if plain else math.inf
+
+    @property
+    def renyi(self) -> tuple[str, ...]:
+        """What follows for readers of papers that account by Renyi divergences; not used for epsilon."""
+        if not math.isfinite(self.beta):
+            return ()
+        converted = epsilon_from_rdp(self.beta, self.delta)
+        return (
+            f"(alpha, alpha * {self.beta:.4g})-RDP for all alpha > 1; its usual conversion would give "
+            f"epsilon = {converted:.4g}",
+        )
+
     def to_json(self) -> str:
         """The whole report as JSON text."""
         values = {
@@ -119,6 +140,7 @@ class PrivacyReport:
             self.verdict,
             f"  unit         {self.unit}",
             f"  neighboring {self.neighboring}",
+            *(f"  Renyi       {line}" for line in self.renyi),
         ]
         lines += [f"  WARNING      {warning}" for warning in self.warnings]
         lines.append("  releases")
@@ -172,6 +194,7 @@ class PrivacyReport:
                 Text(self.verdict, style="bold green" if self.private else "bold red"),
                 f"[dim]unit:[/dim] {self.unit}",
                 f"[dim]neighboring:[/dim] {escape(self.neighboring)}",
+                *(f"[dim]Renyi:[/dim] {line}" for line in self.renyi),
                 *(f"[yellow]warning:[/yellow] {escape(warning)}" for warning in self.warnings),
                 "",
                 releases,
