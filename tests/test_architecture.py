@@ -27,20 +27,21 @@ EVERYONES = {
 }
 # What else each room may import of ours. Data flows one way.
 ROOMS = {
+    "pages": {"pages"},
     "privacy": {"privacy"},
     "twins": {"twins", "privacy"},
-    "accounts": {"accounts", "privacy"},
-    "data": {"data", "twins"},
+    "accounts": {"accounts", "pages", "privacy"},
+    "data": {"data", "pages", "twins"},
     "engine": {"engine", "data", "privacy", "twins"},
     "allocation": {"allocation", "engine", "data", "accounts.declared", "accounts.rdp", "privacy"},
-    "tasks": {"tasks", "engine", "allocation", "data", "accounts", "privacy"},
-    "recommend": {"recommend", "tasks", "engine", "allocation", "data", "accounts", "privacy"},
-    "studies": {"studies", "recommend", "tasks", "allocation", "data", "accounts", "privacy"},
+    "tasks": {"tasks", "pages", "engine", "allocation", "data", "accounts", "privacy"},
+    "recommend": {"recommend", "pages", "tasks", "engine", "allocation", "data", "accounts", "privacy"},
+    "studies": {"studies", "pages", "recommend", "tasks", "allocation", "data", "accounts", "privacy"},
     "audit": {
-        "audit", "recommend", "tasks", "allocation", "data", "accounts", "privacy", "studies.output",
+        "audit", "pages", "recommend", "tasks", "allocation", "data", "accounts", "privacy", "studies.output",
     },
     "cli": {
-        "cli", "recommend", "allocation", "data", "studies", "accounts", "privacy.ledger", "audit",
+        "cli", "pages", "recommend", "allocation", "data", "studies", "accounts", "privacy.ledger", "audit",
     },
 }  # fmt: skip
 # The trusted kernel, and what defines its compiled functions, need even less.

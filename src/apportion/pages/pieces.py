@@ -1,0 +1,76 @@
+"""Tables, lists of facts, notes, and the card that a notebook shows."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from apportion.pages.style import STYLE
+from apportion.pages.text import escape
+
+Tone = Literal["", "good", "warn", "bad", "dim"]
+
+
+def join(*body: str) -> str:
+    """Pieces, one after the other."""
+    return "\n".join(piece for piece in body if piece)
+
+
+def heading(text: object, level: int = 2) -> str:
+    """A heading within a page."""
+    return f"<h{level}>{escape(text)}</h{level}>"
+
+
+def paragraph(text: object, tone: Tone = "") -> str:
+    """One paragraph of text; the tone colors it."""
+    return f"<p{_class(tone)}>{escape(text)}</p>"
+
+
+def notes(texts: Iterable[object], tone: Tone = "warn") -> str:
+    """A list of sentences; nothing if there are none."""
+    found = "".join(f"<li>{escape(text)}</li>" for text in texts)
+    return f"<ul{_class(tone)}>{found}</ul>" if found else ""
+
+
+def facts(values: Mapping[str, Any]) -> str:
+    """Names and what they are, one a row; nothing if there are none."""
+    rows = "".join(
+        f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>'
+        for name, value in values.items()
+    )
+    return f'<table class="ap-facts"><tbody>{rows}</tbody></table>' if rows else ""
+
+
+def table(columns: Sequence[object], rows: Iterable[Sequence[object]], numbers: int = 0) -> str:
+    """A table of text; the last ``numbers`` columns are to the right."""
+    left = len(columns) - numbers
+
+    def cells(row: Sequence[object], kind: str) -> str:
+        scope = ' scope="col"' if kind == "th" else ""
+        return "".join(
+            f"<{kind}{scope}{_class('number' if place >= left else '')}>{escape(value)}</{kind}>"
+            for place, value in enumerate(row)
+        )
+
+    body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in rows)
+    head = f"<thead><tr>{cells(columns, 'th')}</tr></thead>"
+    return f'<div class="ap-wide"><table>{head}<tbody>{body}</tbody></table></div>'
+
+
+def details(summary: object, *body: str, opened: bool = False) -> str:
+    """Pieces that a click on their summary shows."""
+    return (
+        f"<details{' open' if opened else ''}><summary>{escape(summary)}</summary>"
+        f"{join(*body)}</details>"
+    )
+
+
+def card(title: object, *body: str, verdict: object = "", tone: Tone = "") -> str:
+    """What a notebook shows of one object: its title, a line that says most, and pieces."""
+    line = f"<div{_class(tone)}>{escape(verdict)}</div>" if verdict else ""
+    return (
+        f'<div class="apportion ap-card"><style>{STYLE}</style>'
+        f'<div class="ap-title">{escape(title)}</div>{line}{join(*body)}</div>'
+    )
+
+
+def _class(tone: str) -> str:
+    return f' class="ap-{tone}"' if tone else ""
