@@ -1,9 +1,14 @@
 """The benchmarks run; how long anything takes is not tested."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from benchmarks import descent, foundation, growth, kernels, memory, reading, solves
+from benchmarks.quality import __main__ as quality
+from benchmarks.quality import oracle, report, sets
+
+import apportion as ap
 
 
 def test_descent(capsys: pytest.CaptureFixture[str]) -> None:
@@ -53,3 +58,46 @@ def test_reading(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPa
 def test_solves(capsys: pytest.CaptureFixture[str]) -> None:
     solves.main([4], systems=70, rounds=1)
     assert "M draws a second" in capsys.readouterr().out
+
+
+def liked(folder: Path, seed: int) -> ap.Interactions:
+    return sets.Simulated(200, 40, 2_000)(folder, seed).positives(2.0)
+
+
+TINY = {
+    each.name: each
+    for each in (
+        sets.DataSet("ratings", "explicit", sets.Simulated(200, 20, 2_000)),
+        sets.DataSet("events", "implicit", liked),
+        sets.DataSet("absent", "explicit", sets.ratings("absent.npz", (1, 5)), unseen=True),
+    )
+}  # fmt: skip
+
+
+def test_quality(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quality, "SETS", TINY)
+    monkeypatch.setattr(report, "SETS", TINY)
+    command = "quality --seeds 2 --trials 2 --epsilons 1 --results {0}/q.jsonl --figure {0}/q.svg"
+    monkeypatch.setattr("sys.argv", command.format(tmp_path).split())
+    quality.main()
+    first = capsys.readouterr().out
+    # Ratings: three baselines, three methods and the oracle, twice, and two trials; events: one baseline.
+    assert first.count("\nratings ") + first.startswith("ratings ") == 16
+    assert first.count("\nevents ") == 12
+    assert "absent: not at hand" in first
+    assert "| ratings | 1 |" in first
+    assert "<svg" in (tmp_path / "q.svg").read_text()
+    quality.main()  # everything is there: only the table
+    second = capsys.readouterr().out
+    assert second.count("\nratings ") + second.startswith("ratings ") == 0
+    assert first.endswith(second.removeprefix("absent: not at hand, skipped\n"))
+
+
+@pytest.mark.parametrize("feedback", ["explicit", "implicit"])
+def test_trials_are_settings_that_models_take(feedback: Any) -> None:
+    for number in range(50):
+        settings = oracle.trial("a set", feedback, (1.0, 5.0), 1.0, number)
+        assert settings == oracle.trial("a set", feedback, (1.0, 5.0), 1.0, number)
+        oracle.model(feedback, 1.0, 0, settings).plan()

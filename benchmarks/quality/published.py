@@ -1,8 +1,8 @@
 """Quality at the same (epsilon, delta): the model as it comes against the paper's AdaDPALS.
 
-python -m benchmarks.quality ml-1m.zip [gowalla.npz]
-python -m benchmarks.quality jester.npz
-python -m benchmarks.quality --ablation ml-1m.zip
+python -m benchmarks.quality.published ml-1m.zip [gowalla.npz]
+python -m benchmarks.quality.published jester.npz
+python -m benchmarks.quality.published --ablation ml-1m.zip
 
 On MovieLens-1M both protocols of ``apportion reproduce``; the paper's method has the settings that were
 tuned for it at each epsilon (the nearest at 40), ours is as it comes. On Gowalla (check-ins:
