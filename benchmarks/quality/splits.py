@@ -24,7 +24,9 @@ class Score(NamedTuple):
 class Split(Protocol):
     """Training rows, and what a model is judged by."""
 
-    train: ap.Interactions
+    @property
+    def train(self) -> ap.Interactions:
+        """The rows to train on."""
 
     def score(self, model: Recommender) -> Score:
         """Of a trained model."""
