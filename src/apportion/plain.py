@@ -65,6 +65,8 @@ def _fits(value: Any, hint: Any) -> bool:
         return any(type(value) is type(each) and value == each for each in inside)
     if origin in (Union, UnionType):
         return any(_fits(value, each) for each in inside)
+    if origin is tuple and inside[-1:] == (...,):
+        return isinstance(value, tuple) and all(_fits(each, inside[0]) for each in value)
     if origin is tuple:
         same = isinstance(value, tuple) and len(value) == len(inside)
         return same and all(map(_fits, value, inside))

@@ -6,6 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from apportion.accounts.formats import PREPARATION
 from apportion.errors import DataError, ParameterError
 from apportion.recommend.files import load
 from apportion.recommend.preparation import Preparation
@@ -84,8 +85,8 @@ def test_another_training_or_no_plan_at_all(here: Path, tmp_path: Path) -> None:
     other = [*RATED[:-1], 6]
     with pytest.raises(ParameterError, match="another epsilon"):
         run("fit", here / "ratings.csv", *other, "--plan", plan, "--out", tmp_path / "m")
-    plan.write_text(json.dumps({"format": 3}))
-    with pytest.raises(DataError, match="not a plan"):
+    plan.write_text(json.dumps(PREPARATION.stamp))
+    with pytest.raises(DataError, match="not a preparation"):
         run("fit", here / "ratings.csv", *RATED, "--plan", plan, "--out", tmp_path / "m")
     assert not (tmp_path / "m").exists()
     result = apportion(

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from apportion.accounts import PrivacyReport
+from apportion.accounts.formats import MODEL
 from apportion.data import simulate_interactions
 from apportion.data.ids import plain_ids
 from apportion.errors import DataError, NotFittedError
@@ -130,7 +131,7 @@ def test_a_folder_of_an_older_format(tmp_path: Path, written: int) -> None:
     make_model().save(tmp_path / "m")
     values = json.loads((tmp_path / "m" / SETTINGS).read_text())
     reseal(tmp_path / "m", {**values, "format": written})
-    with pytest.raises(DataError, match=rf"written by an older version .* \(format {written}"):
+    with pytest.raises(DataError, match=rf"format {written}, from before the first"):
         load(tmp_path / "m")
 
 
@@ -544,6 +545,9 @@ def reseal(folder: Path, values: dict[str, Any]) -> None:
     (folder / SETTINGS).write_text(json.dumps(sealed))
 
 
+NEWER = MODEL.number + 1
+
+
 def changed(**values: Any) -> Callable[[dict[str, Any]], None]:
     return lambda settings: settings.update(values)
 
@@ -555,11 +559,9 @@ def step(**values: Any) -> Callable[[dict[str, Any]], None]:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (changed(format=contents.FORMAT + 1), "was written by a newer version of apportion"),
-        (
-            changed(format=contents.FORMAT + 1, more=1),
-            "was written by a newer version of apportion",
-        ),
+        (changed(format=NEWER, needs="3.1"), "it needs apportion 3.1 or later"),
+        (changed(format=NEWER, needs="3.1", more=1), "it needs apportion 3.1 or later"),
+        (changed(format=NEWER, needs="see \x1b[2J"), "it needs apportion a newer version"),
         (changed(format=0), "no valid format"),
         (changed(format="1"), "no valid format"),
         (changed(format=True), "no valid format"),
@@ -603,9 +605,10 @@ def test_settings_that_are_no_object(folder: Path, content: bytes) -> None:
 
 def test_a_newer_version_may_have_other_files(folder: Path) -> None:
     values = json.loads((folder / SETTINGS).read_text())
-    (folder / SETTINGS).write_text(json.dumps({**values, "format": contents.FORMAT + 1}))
+    newer = {**values, "format": NEWER, "needs": "0.9.1"}
+    (folder / SETTINGS).write_text(json.dumps(newer))
     (folder / TENSORS).unlink()
-    with pytest.raises(DataError, match="newer version"):
+    with pytest.raises(DataError, match=r"needs apportion 0\.9\.1"):
         load(folder)
 
 

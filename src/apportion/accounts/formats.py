@@ -5,9 +5,13 @@ read what is written. Each file says which version it needs, so that an older on
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from apportion.errors import DataError
+
+Step = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -19,12 +23,14 @@ class Format:
         number: of the format that is written.
         oldest: that is read.
         needs: the first version of apportion that reads ``number``.
+        steps: for each older format in JSON that is read, what makes values of the next one of its own.
     """
 
     what: str
     number: int
     oldest: int
     needs: str
+    steps: Mapping[int, Step] = field(default_factory=dict)
 
     def refusal(self, where: object, found: object, needs: object) -> str | None:
         """Why something of this format cannot be read here, if it cannot.
@@ -55,15 +61,28 @@ class Format:
         assert isinstance(found, int)
         return found
 
+    def read(self, where: object, values: object) -> dict[str, Any]:
+        """The values of a file in JSON as the present format has them, whichever it was written in.
+
+        Without what the file says of its format; a ``DataError`` if it cannot be read here.
+        """
+        if not isinstance(values, Mapping):
+            raise DataError(f"{where} is not a JSON object")
+        found = self.check(where, values.get("format"), values.get("needs"))
+        read = {name: value for name, value in values.items() if name not in ("format", "needs")}
+        for number in range(found, self.number):
+            read = self.steps[number](read)
+        return read
+
     @property
     def stamp(self) -> dict[str, int | str]:
         """What a file in JSON says of itself."""
         return {"format": self.number, "needs": self.needs}
 
 
-MODEL = Format("a model", number=4, oldest=4, needs="0.1.0")
+MODEL = Format("a model", number=5, oldest=5, needs="0.1.0")
 REPORT = Format("a privacy report", number=2, oldest=2, needs="0.1.0")
-PLAN = Format("a plan", number=2, oldest=2, needs="0.1.0")
+PREPARATION = Format("a preparation", number=4, oldest=4, needs="0.1.0")
 SIGNATURE = Format("a signature", number=1, oldest=1, needs="0.1.0")
 BUDGET = Format("a budget", number=3, oldest=2, needs="0.1.0")
 

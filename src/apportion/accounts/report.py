@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
+from apportion.accounts.formats import REPORT
 from apportion.accounts.ledgers import ledger_from_dict, ledger_to_dict
 from apportion.accounts.rdp import epsilon_from_rdp, rdp_budget
 from apportion.errors import BudgetExceededError, DataError, printable
@@ -15,8 +16,6 @@ from apportion.privacy.ledger import ADD_OR_REMOVE, Ledger, Record
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-
-FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -101,7 +100,7 @@ class PrivacyReport:
     def to_json(self) -> str:
         """The whole report as JSON text."""
         values = {
-            "format": FORMAT,
+            **REPORT.stamp,
             "private": self.private,
             "epsilon": "inf" if math.isinf(self.epsilon) else self.epsilon,
             "delta": self.delta,
@@ -122,8 +121,7 @@ class PrivacyReport:
         try:
             values = parse_json(text)
             _check_texts(values)
-            if values["format"] != FORMAT:
-                raise DataError(f"a privacy report of format {values['format']!r}, not {FORMAT}")
+            values = REPORT.read("this", values)
             return cls(
                 ledger=ledger_from_dict(values["ledger"]),
                 secret_noise=values["secret_noise"] is True,

@@ -21,7 +21,7 @@ import safetensors.numpy
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
-from apportion.accounts import PrivacyReport, signatures
+from apportion.accounts import PrivacyReport, formats, signatures
 from apportion.checks import number
 from apportion.data.files import check_columns
 from apportion.data.ids import match_ids, read_ids
@@ -32,11 +32,10 @@ from apportion.recommend.model import MOST_FACTORS, Ids, ItemModel
 from apportion.version import __version__
 
 KIND = "apportion item model"
-FORMAT = 4
 SETTINGS, TENSORS, REPORT = "model.json", "items.safetensors", "privacy.json"
 FILES = (SETTINGS, TENSORS, REPORT)
 # Bytes of the settings, of what describes the tensors, and of a report, besides what it may say of items.
-_MOST_SETTINGS, _MOST_HEADER, _MOST_REPORT = 2**16, 2**16, 2**20
+_MOST_SETTINGS, _MOST_HEADER, _MOST_REPORT = 2**20, 2**16, 2**20
 
 # Of every tensor that may be there: its type and its dimensions. Ids are numbers, texts or bytes.
 _TENSORS: dict[str, tuple[Any, int]] = {
@@ -78,7 +77,7 @@ def pack(model: ItemModel, titles: Any = None) -> dict[str, bytes]:
     }
     settings = {
         "kind": KIND,
-        "format": FORMAT,
+        **formats.MODEL.stamp,
         "version": __version__,
         "fold_in": {name: _plain(value) for name, value in asdict(model.fold_in).items()},
         "training": dict(model.training),
@@ -214,30 +213,27 @@ def parse_settings(path: Path, content: bytes) -> tuple[FoldIn, dict[str, Any], 
     settings = _json(path, content)
     if settings.get("kind") != KIND:
         raise DataError(f"{path} does not describe an {KIND}")
-    written = settings.get("format")
-    if not isinstance(written, int) or isinstance(written, bool) or written < 1:
-        raise DataError(f"{path} has no valid format number")
-    if written != FORMAT:
-        age, advice = (
-            ("a newer", "update") if written > FORMAT else ("an older", "train again with")
-        )
-        raise DataError(
-            f"{path} was written by {age} version of apportion (format {written}, "
-            f"this version reads {FORMAT}); {advice} apportion"
-        )
-    _check_fields(
-        path, "", settings, {"kind", "format", "version", "fold_in", "training", "sha256"}
-    )
-    _check_fields(path, "sha256", settings["sha256"], set(FILES))
+    formats.MODEL.check(path, settings.get("format"), settings.get("needs"))
+    _check_seal(path, settings)
+    settings = formats.MODEL.read(path, settings)
+    _check_fields(path, "", settings, {"kind", "version", "fold_in", "training", "sha256"})
     digests = {name: settings["sha256"][name] for name in FILES if name != SETTINGS}
-    if _sealed({**settings, "sha256": digests}) != settings:
-        raise DataError(f"{path} is damaged: its checksum is wrong")
     try:
         if not isinstance(settings["training"], dict):
             raise DataError(f"{path}: training is not a JSON object")
         return _parse_fold_in(path, settings["fold_in"]), settings["training"], digests
     except ParameterError as error:
         raise DataError(f"{path}: {error}") from None
+
+
+def _check_seal(path: Path, settings: Mapping[str, Any]) -> None:
+    """Compare the settings, as they were written, with their checksum of themselves."""
+    sums = settings.get("sha256")
+    _check_fields(path, "sha256", sums, set(FILES))
+    assert isinstance(sums, dict)
+    digests = {name: sums[name] for name in FILES if name != SETTINGS}
+    if _sealed({**settings, "sha256": digests}) != settings:
+        raise DataError(f"{path} is damaged: its checksum is wrong")
 
 
 def _check_fields(path: Path, of: str, values: Any, names: set[str]) -> None:

@@ -19,9 +19,8 @@ from apportion.data.memory import check_memory
 from apportion.data.rows import Rows
 from apportion.engine import Engine, Session, find_engine
 from apportion.errors import DataError, ParameterError
-from apportion.plain import to_plain
 from apportion.privacy import Curator
-from apportion.recommend import exact, releases
+from apportion.recommend import exact, releases, rules
 from apportion.recommend.catalog import ItemCatalog
 from apportion.recommend.contents import from_bytes, to_bytes
 from apportion.recommend.fold_in import FoldIn
@@ -444,7 +443,7 @@ def _paid_before(
     if budget is None or preparation is None:
         return False, None
     if not preparation.secret_noise:
-        raise ParameterError("the plan was made with a noise_seed: no budget pays for it")
+        raise ParameterError("the preparation was made with a noise_seed: no budget pays for it")
     paid = budget.holds(preparation.paid, preparation.ledger)
     return paid, whole_cost(settings.target, preparation.ledger) if paid else None
 
@@ -491,5 +490,5 @@ def _report(
         ),
         privacy=report,
         intercepts=known.intercepts,
-        training={"settings": to_plain(settings), "choice": to_plain(choice)},
+        training=rules.declare(settings, choice, report.ledger),
     )

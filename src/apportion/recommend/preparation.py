@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.accounts.formats import PREPARATION
 from apportion.accounts.ledgers import ledger_from_dict, ledger_to_dict
 from apportion.checks import number
 from apportion.data import Interactions
@@ -21,8 +22,6 @@ from apportion.privacy import Ledger
 from apportion.recommend.offsets import Offset
 
 Array = NDArray[np.float64]
-
-_FORMAT = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +60,7 @@ class Preparation:
         for name, value in training.items():
             if self.training.get(name) != value:
                 raise ParameterError(
-                    f"the plan was made with another {name}: {self.training.get(name)}, not {value}"
+                    f"the preparation was made with another {name}: {self.training.get(name)}, not {value}"
                 )
 
     def check_ledger(self, planned: Mapping[str, float]) -> None:
@@ -74,22 +73,24 @@ class Preparation:
             math.isclose(record.mu, planned[record.name], rel_tol=1e-9) for record in records
         ):
             raise ParameterError(
-                "the plan's ledger is not that of these settings: it was made with other shares of the "
-                "budget, or changed since"
+                "the preparation's ledger is not that of these settings: it was made with other shares of "
+                "the budget, or changed since"
             )
 
     def check_items(self, data: Interactions) -> None:
         """Refuse data with another public catalog than this was made for."""
         if (data.item_ids.dtype.kind == "O") != (self.item_ids.dtype.kind == "O"):
-            raise DataError("the plan was made for other items")
+            raise DataError("the preparation was made for other items")
         # Which items the data has is private unless its list is: those that it lacks have no rows then.
         if data.catalog_is_public and (match_ids(self.item_ids, data.item_ids) < 0).any():
-            raise DataError("the plan was made for other items: the data does not have all of them")
+            raise DataError(
+                "the preparation was made for other items: the data does not have all of them"
+            )
 
     def to_json(self) -> str:
         """Everything, as JSON text."""
         values = {
-            "format": _FORMAT,
+            **PREPARATION.stamp,
             "training": dict(self.training),
             "users": self.users,
             "offset": asdict(self.offset),
@@ -113,7 +114,7 @@ class Preparation:
             check_memory(f"what {path} holds", 16 * path.stat().st_size)
             text = path.read_text("utf-8")
         except UnicodeDecodeError:
-            raise DataError(f"{path} is not a plan: it is not text") from None
+            raise DataError(f"{path} is not a preparation: it is not text") from None
         except (OSError, ValueError) as error:
             raise DataError(f"{path} cannot be read ({type(error).__name__})") from None
         return cls.from_json(text)
@@ -123,8 +124,7 @@ class Preparation:
         """The inverse of ``to_json``; whatever is wrong is a ``DataError``."""
         try:
             values = parse_json(text)
-            if values["format"] != _FORMAT:
-                raise DataError(f"a plan of format {values['format']!r}, not {_FORMAT}")
+            values = PREPARATION.read("this", values)
             ids = read_ids(
                 "item_ids",
                 [
@@ -133,12 +133,12 @@ class Preparation:
                 ],
             )
             if len(set(ids.tolist())) < len(ids):
-                raise DataError("not a plan: it has an item twice")
+                raise DataError("not a preparation: it has an item twice")
             sizes, warnings, paid = values["sizes"], values["warnings"], values.get("paid")
             if not (paid is None or isinstance(paid, str)):
-                raise DataError("not a plan: paid must be a text")
+                raise DataError("not a preparation: paid must be a text")
             if not isinstance(warnings, list):
-                raise DataError("not a plan: warnings must be a list")
+                raise DataError("not a preparation: warnings must be a list")
             return cls(
                 item_ids=ids,
                 sizes=None if sizes is None else _numbers("sizes", sizes, len(ids)),
@@ -152,13 +152,13 @@ class Preparation:
                 paid=paid,
             )
         except (ParameterError, BudgetExceededError) as error:
-            raise DataError(f"not a plan: {error}") from None
+            raise DataError(f"not a preparation: {error}") from None
         except DataError as error:
             raise DataError(
-                str(error) if "plan" in str(error) else f"not a plan: {error}"
+                str(error) if "preparation" in str(error) else f"not a preparation: {error}"
             ) from None
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise DataError(f"not a plan ({type(error).__name__})") from None
+            raise DataError(f"not a preparation ({type(error).__name__})") from None
 
 
 def _offset(values: Any) -> Offset:
@@ -172,5 +172,5 @@ def _offset(values: Any) -> Offset:
 
 def _numbers(name: str, values: Any, length: int, at_least: float = -1e300) -> Array:
     if not isinstance(values, list) or len(values) != length:
-        raise DataError(f"not a plan: {name} must be {length} numbers")
+        raise DataError(f"not a preparation: {name} must be {length} numbers")
     return np.array([number(name, value, at_least=at_least, at_most=1e300) for value in values])

@@ -3,45 +3,26 @@
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from apportion.accounts import PrivacyReport, signatures
-from apportion.allocation import (
-    AdaptiveWeights,
-    PrivateCounts,
-    PublicCounts,
-    TailSampling,
-    UniformSampling,
-)
-from apportion.errors import ApportionError, DataError
-from apportion.plain import from_plain
-from apportion.privacy import PrivacyTarget, Record
-from apportion.recommend import releases
-from apportion.recommend.catalog import MostFrequent, PrivateCatalog, PublicCatalog
+from apportion.accounts.declared import Declared
+from apportion.errors import ApportionError
+from apportion.plain import to_plain
+from apportion.privacy import Record
+from apportion.recommend.catalog import MostFrequent
 from apportion.recommend.contents import REPORT, unpack
 from apportion.recommend.files import read_files, read_signature
 from apportion.recommend.model import ItemModel
-from apportion.recommend.settings import (
-    Choice,
-    GradientDescent,
-    Settings,
-    Shares,
-    SufficientStatistics,
-    public_inputs,
-)
-from apportion.recommend.training import count_warnings
-from apportion.tasks.base import allocation_inputs
+from apportion.recommend.releases import COUNTS
+from apportion.recommend.rules import Rules, declared_in, rules_of
+from apportion.recommend.settings import Choice, Settings
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-# What the settings of a training may hold.
-_KINDS = (
-    AdaptiveWeights, Choice, GradientDescent, MostFrequent, PrivacyTarget, PrivateCatalog, PrivateCounts,
-    PublicCatalog, PublicCounts, Settings, Shares, SufficientStatistics, TailSampling, UniformSampling,
-)  # fmt: skip
 # Floating-point numbers that were computed in another order.
 _CLOSE = 1e-8
 
@@ -62,9 +43,10 @@ class Check:
 def verify(folder: str | Path, key: "Ed25519PublicKey | None" = None) -> list[Check]:
     """Compare what a model folder says with what follows from it.
 
-    Epsilon, mu and delta are computed again from the ledger. The releases that a training with the folder's
-    settings declares, for the number of items and factors in the folder, are compared with those in the
-    ledger: names, shapes, sensitivities, grids and costs.
+    Epsilon, mu and delta are computed again from the ledger. The releases that the folder declares are
+    compared with those in the ledger, and with those that follow from its settings, for the number of items
+    and factors in the folder, by the rules of the version that wrote it: names, shapes, sensitivities, grids
+    and costs.
 
     One that is forged as a whole, with every number in step, cannot be told from a true one by this. With a
     ``key`` it can: the folder must be signed with it (``apportion.recommend.files.sign``). Whatever cannot
@@ -92,19 +74,22 @@ def verify(folder: str | Path, key: "Ed25519PublicKey | None" = None) -> list[Ch
         what = f"the folder is signed with the key {signatures.name_of(key)[:16]}..."
         checks.append(Check(what, () if wrong is None else (wrong,)))
     try:
-        settings = from_plain(model.training["settings"], _KINDS)
-        choice = from_plain(model.training["choice"], _KINDS)
-        if not isinstance(settings, Settings) or not isinstance(choice, Choice):
-            raise DataError("they are of another kind")
+        rules, declared = rules_of(model.training), declared_in(model.training)
+        settings, choice = rules.read(model.training["settings"], model.training["choice"])
         compared = {
-            "the releases are those that the settings declare": _releases(settings, choice, model),
+            "the releases are those that were declared": _releases(settings, declared, model),
+            "what was declared follows from the settings": _declaration(
+                rules, settings, choice, declared, model
+            ),
             "items, factors and intercepts are those of the settings": _shapes(choice, model),
             "costs add up to the target": _total(settings, model.privacy),
-            "the settings are those in the report": _inputs(settings, choice, model),
+            "the settings are those in the report": _inputs(rules, settings, choice, model),
             "the settings are those by which the folder makes recommendations": _fold_in(
                 settings, model
             ),
-            "neighboring data and warnings are those of the settings": _words(settings, model),
+            "neighboring data and warnings are those of the settings": _words(
+                rules, settings, model
+            ),
         }
         checks += [Check(what, tuple(found)) for what, found in compared.items()]
     except (ApportionError, KeyError, TypeError, ValueError, OverflowError) as error:
@@ -123,39 +108,75 @@ def _stated(stated: Mapping[str, Any], report: PrivacyReport) -> Iterator[str]:
             yield f"{name} is said to be {theirs}, but the ledger gives {mine}"
 
 
-def _releases(settings: Settings, choice: Choice, model: ItemModel) -> Iterator[str]:
+def _releases(settings: Settings, declared: list[Declared], model: ItemModel) -> Iterator[str]:
     """Records that are declared, one by one, beside those in the ledger."""
     found = list(model.privacy.ledger)
     if not settings.private:
         if found:
             yield "there are releases in a training without privacy"
         return
-    if choice.sweeps > len(found):
-        yield "there are fewer releases than sweeps"
-        return
-    declared = [
-        (release, record)
-        for release in releases.plan(settings, choice).releases
-        for record in release.records(
-            _tasks(settings, release.name, model, found),
-            release.mu(settings.target),
-            settings.target.selection_delta,
-        )
-    ]
-    if [record.name for _, record in declared] != [record.name for record in found]:
+    expected = _records(settings, declared)
+    if [record.name for record in expected] != [record.name for record in found]:
         yield "the ledger has other releases, or in another order"
         return
-    for (_, expected), record in zip(declared, found, strict=True):
-        yield from _compare(expected, record)
+    for mine, record in zip(expected, found, strict=True):
+        yield from _compare(mine, record)
 
 
-def _tasks(settings: Settings, name: str, model: ItemModel, found: list[Record]) -> int:
+def _declaration(
+    rules: Rules, settings: Settings, choice: Choice, declared: list[Declared], model: ItemModel
+) -> Iterator[str]:
+    """What follows from the settings beside what is declared."""
+    if not settings.private:
+        if declared:
+            yield "releases are declared of a training without privacy"
+        return
+    if choice.sweeps > len(declared):
+        yield "fewer releases are declared than there are sweeps"
+        return
+    following = rules.plan(settings, choice).releases
+    if [one.name for one in following] != [one.name for one in declared]:
+        yield "other releases are declared, or in another order"
+        return
+    followed = [
+        replace(one, tasks=_tasks(settings, mine, model)) if one.tasks is None else one
+        for one, mine in zip(following, declared, strict=True)
+    ]
+    for right, stated in zip(followed, declared, strict=True):
+        yield from _differences(right.name, to_plain(right), to_plain(stated))
+
+
+def _differences(where: str, right: Any, stated: Any) -> Iterator[str]:
+    """Where plain values differ, but for the last digits of numbers."""
+    if isinstance(right, dict) and isinstance(stated, dict) and set(right) == set(stated):
+        for name, value in right.items():
+            yield from _differences(f"{where}, {name}", value, stated[name])
+    elif isinstance(right, list) and isinstance(stated, list) and len(right) == len(stated):
+        for value, other in zip(right, stated, strict=True):
+            yield from _differences(where, value, other)
+    elif isinstance(right, float) and isinstance(stated, (int, float)):
+        if not _close(stated, right, _CLOSE):
+            yield f"{where} is declared as {stated:.6g}, not {right:.6g}"
+    elif type(right) is not type(stated) or right != stated:
+        yield f"{where} is declared as {stated!r}, not {right!r}"
+
+
+def _records(settings: Settings, declared: list[Declared]) -> list[Record]:
+    """What the ledger holds of declared releases."""
+    target = settings.target
+    return [
+        record
+        for one in declared
+        for record in one.records(one.tasks or 0, one.mu(target), target.selection_delta)
+    ]
+
+
+def _tasks(settings: Settings, declared: Declared, model: ItemModel) -> int:
     """Of how many tasks a release is: of the model's items, or of all of which a share was kept."""
-    items = len(model.items)
-    if name == releases.COUNTS and isinstance(settings.catalog, MostFrequent):
-        of_all = [record.shape[0] for record in found if record.name == name and record.shape]
-        if of_all and math.ceil(settings.catalog.items * of_all[0]) == items:
-            return of_all[0]
+    items, of_all = len(model.items), declared.tasks or 0
+    counted = declared.name == COUNTS and isinstance(settings.catalog, MostFrequent)
+    if counted and math.ceil(settings.catalog.items * of_all) == items:  # type: ignore[attr-defined]
+        return of_all
     return items
 
 
@@ -185,12 +206,8 @@ def _total(settings: Settings, report: PrivacyReport) -> Iterator[str]:
         yield f"the total is mu = {report.ledger.mu:.6g}, not {settings.target.mu:.6g}"
 
 
-def _inputs(settings: Settings, choice: Choice, model: ItemModel) -> Iterator[str]:
-    expected = public_inputs(settings, choice)
-    expected["catalog"] = f"{settings.catalog!r}: {len(model.items)} items"
-    expected |= allocation_inputs(settings.allocation, settings.catalog.counts)
-    if settings.rating_range is not None:
-        expected["rating_range"] = settings.rating_range
+def _inputs(rules: Rules, settings: Settings, choice: Choice, model: ItemModel) -> Iterator[str]:
+    expected = rules.inputs(settings, choice, len(model.items))
     chosen = model.privacy.chosen
     for name in sorted(set(chosen) - {each.name for each in fields(Choice)}):
         yield f"{name} is said to be chosen, but is no setting that may be"
@@ -219,12 +236,11 @@ def _fold_in(settings: Settings, model: ItemModel) -> Iterator[str]:
             yield f"{name} is {found} in the folder, but {said} in the settings"
 
 
-def _words(settings: Settings, model: ItemModel) -> Iterator[str]:
-    counts = settings.catalog.counts
-    source = settings.allocation if counts is None else counts
-    if model.privacy.neighboring != source.neighboring():
-        yield f"neighboring should be: {source.neighboring()}"
-    for warning in count_warnings(settings):
+def _words(rules: Rules, settings: Settings, model: ItemModel) -> Iterator[str]:
+    neighboring = rules.neighboring(settings)
+    if model.privacy.neighboring != neighboring:
+        yield f"neighboring should be: {neighboring}"
+    for warning in rules.warnings(settings):
         if warning not in model.privacy.warnings:
             yield f"a warning is missing: {warning}"
 

@@ -1,0 +1,130 @@
+"""What a training's settings promise, by the rules of the version that wrote them.
+
+A model folder keeps the declaration of its releases (names, bounds, shapes, costs), the settings of its
+training, and the number of the rules by which the one follows from the other. To verify it, bounds and
+costs are derived again from the settings by the rules of that number, so a genuine model stays genuine
+when later versions plan their releases otherwise.
+
+Rules that were part of a release never change. Whoever changes what a training releases, how it is bounded,
+or which settings there are, keeps the functions as they were, under their number, and gives the new ones the
+next: an entry of ``RULES`` for each. ``tests/recommend/test_rules.py`` holds what each number says.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from apportion.accounts.declared import Declared
+from apportion.allocation import (
+    AdaptiveWeights,
+    PrivateCounts,
+    PublicCounts,
+    TailSampling,
+    UniformSampling,
+)
+from apportion.checks import whole
+from apportion.errors import DataError
+from apportion.plain import from_plain, to_plain
+from apportion.privacy import Ledger, Part, PrivacyTarget, UserBound
+from apportion.recommend import releases, training
+from apportion.recommend.catalog import MostFrequent, PrivateCatalog, PublicCatalog
+from apportion.recommend.plan import Plan
+from apportion.recommend.settings import (
+    Choice,
+    GradientDescent,
+    Settings,
+    Shares,
+    SufficientStatistics,
+    public_inputs,
+)
+from apportion.tasks.base import allocation_inputs
+
+# What the settings of a training may hold.
+_KINDS = (
+    AdaptiveWeights, Choice, GradientDescent, MostFrequent, PrivacyTarget, PrivateCatalog, PrivateCounts,
+    PublicCatalog, PublicCounts, Settings, Shares, SufficientStatistics, TailSampling, UniformSampling,
+)  # fmt: skip
+_DECLARED = (Declared, Part, UserBound)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How what a training declares follows from its settings, as one version has it.
+
+    Attributes
+        read: the settings and the choice, as a model folder holds them, as those of this version.
+        plan: the releases that follow from them.
+        inputs: what the report takes as public, or says that it has chosen.
+        neighboring: what the report says of neighboring data.
+        warnings: those that the report must have.
+    """
+
+    read: Callable[[Any, Any], tuple[Settings, Choice]]
+    plan: Callable[[Settings, Choice], Plan]
+    inputs: Callable[[Settings, Choice, int], dict[str, Any]]
+    neighboring: Callable[[Settings], str]
+    warnings: Callable[[Settings], tuple[str, ...]]
+
+
+def _read(settings: Any, choice: Any) -> tuple[Settings, Choice]:
+    found, chosen = from_plain(settings, _KINDS), from_plain(choice, _KINDS)
+    if not isinstance(found, Settings) or not isinstance(chosen, Choice):
+        raise DataError("they are of another kind")
+    return found, chosen
+
+
+def _inputs(settings: Settings, choice: Choice, items: int) -> dict[str, Any]:
+    expected = public_inputs(settings, choice)
+    expected["catalog"] = f"{settings.catalog!r}: {items} items"
+    expected |= allocation_inputs(settings.allocation, settings.catalog.counts)
+    if settings.rating_range is not None:
+        expected["rating_range"] = settings.rating_range
+    return expected
+
+
+def _neighboring(settings: Settings) -> str:
+    counts = settings.catalog.counts
+    return (settings.allocation if counts is None else counts).neighboring()
+
+
+RULES: dict[int, Rules] = {
+    1: Rules(_read, releases.plan, _inputs, _neighboring, training.count_warnings),
+}
+# Those by which trainings declare now, and the first version of the package that knows them.
+PRESENT, NEEDS = 1, "0.1.0"
+
+
+def declare(settings: Settings, choice: Choice, ledger: Ledger) -> dict[str, Any]:
+    """What a model folder keeps of its training, as plain values."""
+    declared = RULES[PRESENT].plan(settings, choice).releases if settings.private else ()
+    tasks = {record.name: record.shape[0] for record in ledger}
+    whole = [replace(one, tasks=tasks[one.part_names()[0]]) for one in declared]
+    return {
+        "rules": PRESENT,
+        "needs": NEEDS,
+        "settings": to_plain(settings),
+        "choice": to_plain(choice),
+        "releases": to_plain(whole),
+    }
+
+
+def rules_of(training: Mapping[str, Any]) -> Rules:
+    """Those by which a training was declared; a ``DataError`` that names the version that knows them."""
+    number = whole("rules", training["rules"], at_least=1)
+    if number not in RULES:
+        raise DataError(
+            f"the releases were declared by rules {number}, and this version of apportion knows rules up to "
+            f"{max(RULES)}: to verify them takes apportion {training.get('needs')} or later"
+        )
+    return RULES[number]
+
+
+def declared_in(training: Mapping[str, Any]) -> list[Declared]:
+    """The declaration of the releases that a model folder keeps."""
+    found = from_plain(training["releases"], _DECLARED)
+    if not isinstance(found, tuple) or not all(isinstance(one, Declared) for one in found):
+        raise DataError("the declaration of the releases is none")
+    if not all(math.isfinite(one.share) and one.share > 0 for one in found):
+        raise DataError("a declared release costs nothing, or without end")
+    return list(found)
