@@ -35,6 +35,7 @@ from apportion.errors import (
 from apportion.privacy import PrivacyTarget, delta_from_epsilon, epsilon_from_mu, mu_from_epsilon
 from apportion.recommend import (
     Bounds,
+    Evaluation,
     GradientDescent,
     MatrixFactorization,
     MostFrequent,
@@ -44,6 +45,7 @@ from apportion.recommend import (
     Regularization,
     Shares,
     SufficientStatistics,
+    evaluate,
     load,
     presets,
 )
@@ -62,6 +64,7 @@ __all__ = [
     "CpuEngine",
     "DataError",
     "Engine",
+    "Evaluation",
     "GradientDescent",
     "Interactions",
     "Loss",
@@ -94,6 +97,7 @@ __all__ = [
     "__version__",
     "delta_from_epsilon",
     "epsilon_from_mu",
+    "evaluate",
     "load",
     "mu_from_epsilon",
     "presets",

@@ -462,6 +462,44 @@ def test_evaluate_ratings(here: Path) -> None:
     assert 0 < values["rmse"] < 1.5
     assert len(values["rmse_by_bucket"]) == 5
     assert "does not cover" in values["note"]
+    assert set(values["baselines"]) == {
+        "mean of all ratings", "mean of the user", "mean of the item",
+    }  # fmt: skip
+    low, high = values["intervals"]["rmse"]
+    assert low < values["rmse"] < high
+    assert f"measured on {values['rows']} ratings of {values['users']} users" in output
+    assert values["verdict"].split(" (")[0] in " ".join(output.split())
+
+
+def test_evaluate_events_of_the_same_users(here: Path, tmp_path: Path) -> None:
+    for name in ("train", "test"):  # their ratings do not count
+        frame = pl.read_csv(here / f"{name}.csv").select("user", "item")
+        frame.write_csv(tmp_path / f"{name}.csv")
+    files = [tmp_path / "train.csv", "--test", tmp_path / "test.csv"]
+    values = json.loads(run("evaluate", here / "events", *files, "-k", 5, "--json"))
+    assert 0 < values["recall"] <= values["hit_rate"] <= 1
+    assert list(values["baselines"]) == ["what is popular"]
+    known, found = pl.read_csv(tmp_path / "train.csv"), pl.read_csv(tmp_path / "test.csv")
+    model = load(here / "events")
+    recalls = []
+    for (user,), group in found.group_by("user"):
+        history = known.filter(pl.col("user") == user)["item"].to_list()
+        items, _ = model.recommend(history, k=5, unknown="ignore")
+        recalls.append(len(set(items.tolist()) & set(group["item"])) / min(5, len(group)))
+    assert values["users"] == len(recalls)
+    assert values["recall"] == pytest.approx(np.mean(recalls), abs=1e-9)
+
+
+def test_events_that_are_repeated_are_not_to_be_found(here: Path, tmp_path: Path) -> None:
+    known = pl.read_csv(here / "train.csv").select("user", "item")
+    found = pl.read_csv(here / "test.csv").select("user", "item")
+    known.write_csv(tmp_path / "train.csv")
+    outputs = []
+    for name, frame in (("once", found), ("again", pl.concat([found, known.head(50)]))):
+        frame.write_csv(tmp_path / f"{name}.csv")
+        files = [tmp_path / "train.csv", "--test", tmp_path / f"{name}.csv"]
+        outputs.append(run("evaluate", here / "events", *files, "--json"))
+    assert outputs[0] == outputs[1]
 
 
 def test_evaluate_agrees_with_predictions_user_by_user(here: Path, tmp_path: Path) -> None:
@@ -510,7 +548,7 @@ def test_evaluate_with_text_ids(tmp_path: Path) -> None:
         (["rated", "train.csv"], "needs ratings to predict"),
         (["rated", "train.csv", "--test", "test.csv", "-k", "3"], "'-k'"),
         (["rated", "train.csv", "--test", "test.csv", "--history", "0.5"], "'--history'"),
-        (["events", "events.parquet", "--test", "test.csv"], "'--test'"),
+        (["events", "train.csv", "--test", "test.csv", "--history", "0.5"], "'--history'"),
         (["events", "events.parquet", "--hold-out", "0"], "'--hold-out'"),
     ],
 )

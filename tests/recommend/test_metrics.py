@@ -84,6 +84,10 @@ def slow_ndcg(ranked: list[Any], labels: set[Any], k: int) -> float:
     return gain / sum(1 / math.log2(r + 2) for r in range(min(k, len(labels))))
 
 
+def slow_reciprocal_rank(ranked: list[Any], labels: set[Any], k: int) -> float:
+    return next((1 / r for r, item in enumerate(ranked[:k], 1) if item in labels), 0.0)
+
+
 def slow_ranking_metrics(
     model: Recommender, held: HeldOut, counts: Any, k: int, k_by_bucket: tuple[int, ...]
 ) -> RankingMetrics:
@@ -104,10 +108,21 @@ def slow_ranking_metrics(
 
     members = [{i for i in ids if bucket[i] == b} for b in range(len(k_by_bucket))]
     slices = list(zip(k_by_bucket, members, strict=True))
+    total = sum(counts) + len(ids)
+    bits = {item: -math.log2((count + 1) / total) for item, count in zip(ids, counts, strict=True)}
+    novelty = [
+        slow_mean([bits[item] for item in ranked[:k] if item in bits])
+        for ranked, labels in cases
+        if labels
+    ]
     return RankingMetrics(
         k=k,
         recall=score(slow_recall, k, set(ids)),
         ndcg=score(slow_ndcg, k, set(ids)),
+        precision=score(lambda r, la, k: len(la & set(r[:k])) / k, k, set(ids)),
+        hit_rate=score(lambda r, la, k: float(bool(la & set(r[:k]))), k, set(ids)),
+        mrr=score(slow_reciprocal_rank, k, set(ids)),
+        novelty=slow_mean([each for each in novelty if not math.isnan(each)]),
         coverage=len(seen) / len(ids),
         k_by_bucket=k_by_bucket,
         recall_by_bucket=tuple(score(slow_recall, cut, some) for cut, some in slices),

@@ -1,13 +1,9 @@
 """``apportion evaluate``: how good a saved model is, overall and by popularity."""
 
-import json as json_
-import math
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from apportion.cli.reading import (
     DataSetName,
@@ -23,30 +19,33 @@ from apportion.cli.terminal import Terminal, print_json
 from apportion.errors import DataError
 
 if TYPE_CHECKING:
-    from apportion.data import Interactions
-    from apportion.recommend.metrics import RankingMetrics, RatingMetrics
-    from apportion.recommend.recommender import Recommender
+    from numpy.typing import NDArray
 
-NOTE = "exact statistics of the data given here: the model's guarantee does not cover these figures"
+    from apportion.data import Interactions
+    from apportion.recommend.evaluation import Evaluation
+    from apportion.recommend.recommender import Recommender
 
 
 def evaluate(
     model: Model,
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Histories: CSV, Parquet, archive.")],
     test: Annotated[
-        Path | None, typer.Option(help="Ratings to predict, of users of DATA (model of ratings).")
+        Path | None,
+        typer.Option(help="What to predict or find, of users of DATA: rows kept apart."),
     ] = None,
     hold_out: Annotated[
         int | None,
         typer.Option(
-            min=1, show_default="all", help="Users of DATA to take, at random (model of events)."
+            min=1,
+            show_default="all",
+            help="Without --test: users of DATA to take, at random (events).",
         ),
     ] = None,
     history: Annotated[
         float | None,
         typer.Option(
             show_default="0.8",
-            help="Share of such a user's events to recommend from, between 0 and 1.",
+            help="Without --test: share of their events to recommend from, between 0 and 1.",
         ),
     ] = None,
     k: Annotated[
@@ -60,13 +59,13 @@ def evaluate(
     positives: Positives = None,
     json: Json = False,
 ) -> None:
-    """Measure a saved model, overall and by popularity of items, tail first.
+    """Measure a saved model, beside what needs no model, overall and by popularity of items.
 
-    A model of ratings predicts those of --test from each user's rows in DATA: root mean squared error.
-    A model of events gets a share of the events of some users of DATA and recommends; the others of
-    their events are to be found: recall, NDCG, and the share of items that is ever recommended. Take
-    users that the model was not trained on, and --positives as in training. Popularity is that in DATA;
-    items are those of the model and of DATA.
+    A model of ratings predicts those of --test from each user's rows in DATA: root mean squared and mean
+    absolute error. A model of events recommends from each user's rows in DATA, and the user's events in
+    --test are to be found: recall, NDCG, precision, hit rate, MRR, novelty and coverage; --positives as in
+    training. Without --test a share of the events of users of DATA is to be found from the others; take
+    users that the model was not trained on. Baselines are averages of DATA, or what is popular there.
 
     The figures are exact statistics of the data given here. The model's guarantee does not cover
     them: publishing them tells something about these users.
@@ -75,68 +74,76 @@ def evaluate(
 
       apportion evaluate model train.csv --test test.csv
 
+      Everybody's last event, from those before it:
+
+      apportion data split plays.csv --implicit --timestamp time --last 1 --csv --out parts
+
+      apportion evaluate events-model parts/train.csv --test parts/test.csv
+
       apportion evaluate events-model others.parquet --hold-out 500 --history 0.8 -k 20 --json
     """
+    from apportion.recommend.evaluation import NOTE
     from apportion.recommend.files import load
 
     recommender = load(model)
     explicit = recommender.released.fold_in.feedback == "explicit"
-    _check_usage(explicit, test, {"hold-out": hold_out, "history": history, "k": k}, positives)
-    source = Source(data, data_set, user, item, rating, implicit=not explicit, positives=positives)
+    _check_usage(explicit, test, {"hold-out": hold_out, "history": history}, k, positives)
+    events = not explicit
+    source = Source(data, data_set, user, item, rating, implicit=events, positives=positives)
     console = Terminal(stderr=json)
     with console.status("measuring ..."):
-        metrics: RatingMetrics | RankingMetrics
-        if explicit and test is not None:
-            metrics = _rate(recommender, source, Source(test, None, user, item, rating))
+        if test is None:
+            found = _hold_out(recommender, source, hold_out, 0.8 if history is None else history, k)
         else:
-            share = 0.8 if history is None else history
-            metrics = _rank(recommender, source, hold_out, share, k or 20)
+            wanted = Source(test, None, user, item, rating, implicit=events, positives=positives)
+            found = _compare(recommender, source, wanted, k)
     if json:
-        print_json(json_.dumps({**_plain(asdict(metrics)), "note": NOTE}, allow_nan=False))
+        print_json(found.to_json())
         return
-    console.print(_table(metrics))
+    console.print(found)
     console.print(NOTE, highlight=False)
 
 
 def _check_usage(
-    explicit: bool, test: Path | None, of_events: dict[str, Any], positives: float | None
+    explicit: bool,
+    test: Path | None,
+    of_users: dict[str, Any],
+    k: int | None,
+    positives: float | None,
 ) -> None:
-    if not explicit:
-        if test is not None:
+    of_events = {"--positives": positives, "-k": k}
+    of_events |= {f"--{name}": value for name, value in of_users.items()}
+    for name, value in of_events.items():
+        if explicit and value is not None:
             raise typer.BadParameter(
-                "is for models of ratings; this is one of events", param_hint="'--test'"
+                "is for models of events; this is one of ratings", param_hint=f"'{name}'"
             )
-        return
-    for name, value in {**of_events, "positives": positives}.items():
-        if value is not None:
-            dashes = "-" if name == "k" else "--"
-            raise typer.BadParameter(
-                "is for models of events; this is one of ratings", param_hint=f"'{dashes}{name}'"
-            )
-    if test is None:
+    for name, value in of_users.items():
+        if test is not None and value is not None:
+            raise typer.BadParameter("does not go with --test", param_hint=f"'--{name}'")
+    if explicit and test is None:
         raise typer.BadParameter(
             "a model of ratings needs ratings to predict", param_hint="'--test'"
         )
 
 
-def _rate(model: "Recommender", source: Source, test: Source) -> "RatingMetrics":
-    from apportion.recommend.metrics import rating_metrics
+def _compare(model: "Recommender", source: Source, test: Source, k: int | None) -> "Evaluation":
+    from apportion.recommend.judging import evaluate
 
     within = model.released.fold_in.rating_range
     histories = source.read(rating_range=within, like=model.item_ids)
     wanted = test.read(rating_range=within, like=model.item_ids)
-    histories, wanted = _same_users(histories, wanted, test.path)
-    return rating_metrics(model, histories, wanted, histories.graph.task_sizes())
+    return evaluate(model, *_same_users(histories, wanted, test.path), k=k or 20)
 
 
-def _rank(
-    model: "Recommender", source: Source, users: int | None, history: float, k: int
-) -> "RankingMetrics":
-    from apportion.recommend.metrics import ranking_metrics
+def _hold_out(
+    model: "Recommender", source: Source, users: int | None, history: float, k: int | None
+) -> "Evaluation":
+    from apportion.recommend.judging import evaluate
 
-    data = source.read(like=model.item_ids)
-    _, held = data.hold_out_users(users, history, at_least=2)
-    return ranking_metrics(model, held, data.graph.task_sizes(), k=k)
+    rest, held = source.read(like=model.item_ids).hold_out_users(users, history, at_least=2)
+    known = rest.graph.task_sizes() + held.history.graph.task_sizes()
+    return evaluate(model, held.history, held.labels, counts=known, k=k or 20)
 
 
 def _same_users(
@@ -159,57 +166,20 @@ def _same_users(
     both = Interactions(
         np.concatenate([ids[data.user_of_row] for data, ids in parts]),
         np.concatenate([data.item_ids[data.by_user.other] for data, _ in parts]),
-        np.concatenate([data.by_user.rating for data, _ in parts]),
+        None
+        if test.by_user.rating is None
+        else np.concatenate([data.by_user.rating for data, _ in parts]),
         items=list(dict.fromkeys([*histories.item_ids.tolist(), *test.item_ids.tolist()])),
         rating_range=test.rating_range,
     )
-    rows = len(histories.by_user.other) + len(test.by_user.other)
-    if len(both.by_user.other) < rows:
-        raise DataError(f"{path} holds ratings that are in DATA too: they must be kept apart")
-    user = match_ids(users, both.user_ids)[test.user_of_row]
-    item = match_ids(test.item_ids, both.item_ids)[test.by_user.other]
+
+    def places(data: "Interactions", users: "NDArray[Any]") -> "NDArray[np.int64]":
+        user = match_ids(users, both.user_ids)[data.user_of_row].astype(np.int64)
+        return user * both.items + match_ids(data.item_ids, both.item_ids)[data.by_user.other]
+
     code = both.user_of_row.astype(np.int64) * both.items + both.by_user.other
-    of_test = np.isin(code, user * both.items + item)
-    return both.take(~of_test), both.take(of_test)
-
-
-def _plain(values: Any) -> Any:
-    """NaN, where there was nothing to measure, as null."""
-    if isinstance(values, dict):
-        return {name: _plain(value) for name, value in values.items()}
-    if isinstance(values, tuple):
-        return [_plain(value) for value in values]
-    return None if isinstance(values, float) and math.isnan(values) else values
-
-
-def _table(metrics: "RatingMetrics | RankingMetrics") -> Table:
-    from apportion.recommend.metrics import RatingMetrics
-
-    table = Table()
-    table.add_column("items")
-    if isinstance(metrics, RatingMetrics):
-        columns: dict[str, tuple[float, ...]] = {"RMSE": (metrics.rmse, *metrics.rmse_by_bucket)}
-    else:
-        columns = {
-            "k": (metrics.k, *metrics.k_by_bucket),
-            "recall@k": (metrics.recall, *metrics.recall_by_bucket),
-            "NDCG@k": (metrics.ndcg, *metrics.ndcg_by_bucket),
-            f"coverage@{metrics.k}": (metrics.coverage, *metrics.coverage_by_bucket),
-        }
-    for title in columns:
-        table.add_column(title, justify="right")
-    rows = list(zip(*columns.values(), strict=True))
-    buckets = len(rows) - 1
-    names = ["all", *(_bucket_name(bucket, buckets) for bucket in range(buckets))]
-    for name, row in zip(names, rows, strict=True):
-        cells = [str(value) if isinstance(value, int) else f"{value:.4f}" for value in row]
-        table.add_row(name, *("-" if cell == "nan" else cell for cell in cells))
-        if name == "all":
-            table.add_section()
-    return table
-
-
-def _bucket_name(bucket: int, buckets: int) -> str:
-    if bucket in (0, buckets - 1):
-        return "least popular (tail)" if bucket == 0 else "most popular (head)"
-    return f"{bucket + 1} of {buckets}"
+    known, wanted = (np.isin(code, places(data, ids)) for data, ids in parts)
+    if (known & wanted).any() and (test.explicit or not (wanted & ~known).any()):
+        raise DataError(f"{path} holds rows that are in DATA too: they must be kept apart")
+    # What a user has done before is not recommended, and not to be found.
+    return both.take(known), both.take(wanted & ~known)

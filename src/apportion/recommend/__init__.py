@@ -2,9 +2,11 @@
 
 from apportion.recommend import presets
 from apportion.recommend.catalog import MostFrequent, PrivateCatalog
+from apportion.recommend.evaluation import Evaluation
 from apportion.recommend.factorization import MatrixFactorization
 from apportion.recommend.files import load
 from apportion.recommend.fold_in import FoldIn
+from apportion.recommend.judging import evaluate
 from apportion.recommend.model import ItemModel
 from apportion.recommend.recommender import Recommender
 from apportion.recommend.settings import (
@@ -18,6 +20,7 @@ from apportion.recommend.settings import (
 
 __all__ = [
     "Bounds",
+    "Evaluation",
     "FoldIn",
     "GradientDescent",
     "ItemModel",
@@ -29,6 +32,7 @@ __all__ = [
     "Regularization",
     "Shares",
     "SufficientStatistics",
+    "evaluate",
     "load",
     "presets",
 ]

@@ -6,7 +6,7 @@ which nothing can be measured is NaN.
 
 from apportion.recommend.metrics.overlap import neighbor_overlap
 from apportion.recommend.metrics.ranking import RankingMetrics, ranking_metrics
-from apportion.recommend.metrics.rmse import RatingMetrics, rating_metrics
+from apportion.recommend.metrics.ratings import RatingMetrics, rating_metrics
 
 __all__ = [
     "RankingMetrics",

@@ -4,7 +4,7 @@ Users and items are taken block by block: scores of all users and items are neve
 one user's list has a file of its own (``recall``, ``ndcg``) and is listed in ``OF_USERS``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,11 +15,25 @@ from apportion.data import HeldOut, Interactions
 from apportion.data.ids import Integers, match_ids
 from apportion.errors import DataError
 from apportion.recommend.metrics.buckets import item_buckets, means_of
+from apportion.recommend.metrics.hit_rate import hit_rate
 from apportion.recommend.metrics.ndcg import ndcg
+from apportion.recommend.metrics.novelty import surprise
+from apportion.recommend.metrics.precision import precision
 from apportion.recommend.metrics.recall import recall
+from apportion.recommend.metrics.reciprocal_rank import reciprocal_rank
+from apportion.recommend.metrics.rows import Array
 from apportion.recommend.recommender import Recommender
 
-OF_USERS = {"recall": recall, "ndcg": ndcg}
+OF_USERS = {
+    "recall": recall,
+    "ndcg": ndcg,
+    "precision": precision,
+    "hit_rate": hit_rate,
+    "mrr": reciprocal_rank,
+}
+# Those that are taken by bucket, too.
+_BY_BUCKET = ("recall", "ndcg")
+K_BY_BUCKET = (100, 80, 60, 40, 20)
 
 
 @dataclass(frozen=True)
@@ -29,7 +43,11 @@ class RankingMetrics:
     Attributes
         k: the length of the lists.
         recall: Recall@k, hits over min(k, labels), mean over users with a label.
-        ndcg: NDCG@k of binary relevance, mean over the same users.
+        ndcg: NDCG@k of binary relevance, mean over the same users; so are the next three.
+        precision: hits over k.
+        hit_rate: the share of users whose list has a hit.
+        mrr: one over the rank of the first hit, 0 without one.
+        novelty: bits of surprise at an item that is recommended, -log2 of its share of interactions.
         coverage: the share of the data's catalog that is in some user's list.
         k_by_bucket: how far down the ranking labels of each bucket are looked for.
         recall_by_bucket, ndcg_by_bucket: the same of labels in the bucket, mean over users with one.
@@ -39,6 +57,10 @@ class RankingMetrics:
     k: int
     recall: float
     ndcg: float
+    precision: float
+    hit_rate: float
+    mrr: float
+    novelty: float
     coverage: float
     k_by_bucket: tuple[int, ...]
     recall_by_bucket: tuple[float, ...]
@@ -46,12 +68,25 @@ class RankingMetrics:
     coverage_by_bucket: tuple[float, ...]
 
 
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """The lists of all users with a label, judged one by one.
+
+    Attributes
+        metrics: their means.
+        of_user: by metric, that of every user's list, [users].
+    """
+
+    metrics: RankingMetrics
+    of_user: Mapping[str, Array]
+
+
 def ranking_metrics(
     model: Recommender,
     held: HeldOut,
     counts: ArrayLike,
     k: int = 20,
-    k_by_bucket: Sequence[int] = (100, 80, 60, 40, 20),
+    k_by_bucket: Sequence[int] = K_BY_BUCKET,
 ) -> RankingMetrics:
     """How many labels of held-out users are among the items recommended from their histories.
 
@@ -64,6 +99,17 @@ def ranking_metrics(
         k: how many items are recommended.
         k_by_bucket: for each bucket, where the overall ranking is cut: rare items come later in it.
     """
+    return judge_lists(model, held, counts, k, k_by_bucket).metrics
+
+
+def judge_lists(
+    model: Recommender,
+    held: HeldOut,
+    counts: ArrayLike,
+    k: int = 20,
+    k_by_bucket: Sequence[int] = K_BY_BUCKET,
+) -> Judged:
+    """As ``ranking_metrics``, and what each user's list is worth."""
     k = whole("k", k, at_least=1)
     k_by_bucket = tuple(whole("k_by_bucket", cut, at_least=1) for cut in k_by_bucket)
     labels, buckets = held.labels, len(k_by_bucket)
@@ -73,8 +119,10 @@ def ranking_metrics(
     # Slice 0 is all items, slice b + 1 is bucket b.
     cuts = (k, *k_by_bucket)
     label_count = _labels_by_slice(labels, bucket, buckets)
-    users = np.count_nonzero(label_count[held.users], axis=0)
-    if users[0] == 0:
+    judged = (
+        label_count[held.users, 0] > 0
+    )  # the others are recommended to, which counts for coverage
+    if not judged.any():
         raise DataError("no held-out user has a label: hold out users of at least two interactions")
 
     # by_user is sorted by user, then item: so are these codes. One past all of them ends the search.
@@ -82,31 +130,52 @@ def ranking_metrics(
     label_codes = np.append(label_codes, labels.users * labels.items)
     item_of_place = np.append(match_ids(model.item_ids, labels.item_ids), -1)
     seen = np.zeros(labels.items + 1, dtype=bool)  # the last is what -1 refers to: no item
-    sums = {name: np.zeros(len(cuts)) for name in OF_USERS}
+    bits = np.append(surprise(np.asarray(counts, dtype=np.float64)), 0.0)
+    found: dict[str, list[Array]] = {name: [] for name in OF_USERS}
+    novelty: list[Array] = []
     for user, places, _ in model.recommend_blocks(held.history, max(cuts), users=held.users):
         ranked = item_of_place[places]
         seen[ranked[:, :k]] = True
+        listed = ranked[:, :k]
+        novelty.append(means_of(bits[listed].sum(axis=1), (listed >= 0).sum(axis=1)))
         codes = user[:, None].astype(np.int64) * labels.items + ranked
         hit = (label_codes[np.searchsorted(label_codes, codes)] == codes) & (ranked >= 0)
         hit_bucket = np.where(hit, bucket[ranked], -1)
-        for place, cut in enumerate(cuts):
-            found = hit[:, :cut] if place == 0 else hit_bucket[:, :cut] == place - 1
-            for name, metric in OF_USERS.items():
-                sums[name][place] += metric(found, label_count[user, place], cut).sum()
+        inside = [hit, *(hit_bucket == number for number in range(buckets))]
+        slices = list(zip(range(len(cuts)), cuts, inside, strict=True))
+        for name, metric in OF_USERS.items():
+            columns = [
+                metric(hits[:, :cut], label_count[user, place], cut)
+                for place, cut, hits in (slices if name in _BY_BUCKET else slices[:1])
+            ]
+            found[name].append(np.column_stack(columns))
 
-    of_recall, of_ndcg = (means_of(sums[name], users) for name in ("recall", "ndcg"))
+    values = {name: np.concatenate(blocks)[judged] for name, blocks in found.items()}
+    with_label = np.count_nonzero(label_count[held.users], axis=0)
+    means = {
+        name: means_of(value.sum(axis=0), with_label[: value.shape[1]])
+        for name, value in values.items()
+    }
+    of_user = {name: value[:, 0] for name, value in values.items()}
+    of_user["novelty"] = np.concatenate(novelty)[judged]
+    known = of_user["novelty"][np.isfinite(of_user["novelty"])]
     covered = np.bincount(bucket, weights=seen[:-1], minlength=buckets)
     coverage = means_of(covered, np.bincount(bucket, minlength=buckets))
-    return RankingMetrics(
+    metrics = RankingMetrics(
         k=k,
-        recall=float(of_recall[0]),
-        ndcg=float(of_ndcg[0]),
+        recall=float(means["recall"][0]),
+        ndcg=float(means["ndcg"][0]),
+        precision=float(means["precision"][0]),
+        hit_rate=float(means["hit_rate"][0]),
+        mrr=float(means["mrr"][0]),
+        novelty=float(known.mean()) if len(known) else float("nan"),
         coverage=float(seen[:-1].mean()),
         k_by_bucket=k_by_bucket,
-        recall_by_bucket=tuple(of_recall[1:].tolist()),
-        ndcg_by_bucket=tuple(of_ndcg[1:].tolist()),
+        recall_by_bucket=tuple(means["recall"][1:].tolist()),
+        ndcg_by_bucket=tuple(means["ndcg"][1:].tolist()),
         coverage_by_bucket=tuple(coverage.tolist()),
     )
+    return Judged(metrics, of_user)
 
 
 def _labels_by_slice(labels: Interactions, bucket: Integers, buckets: int) -> Integers:
