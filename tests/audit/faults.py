@@ -85,12 +85,15 @@ def count_not_recorded(patch: Patch) -> None:
 
 
 def count_past_the_releases(patch: Patch) -> None:
+    release = ap.PrivateCounts.release
+
     def own_noise(self: ap.PrivateCounts, session: Session, curator: Any) -> Any:
+        release(self, session, curator)  # it is in the ledger; but what is used is not what it gave
         [(_, (sizes,))] = session.exact_sums(queries.Counts(1))
         noise = np.random.default_rng().normal(size=len(sizes))
         return np.maximum(sizes[:, 0] + noise, 1.0)
 
-    patch.setattr(ap.PrivateCounts, "estimate", own_noise)
+    patch.setattr(ap.PrivateCounts, "release", own_noise)
 
 
 def root_of_k(patch: Patch) -> None:

@@ -39,15 +39,16 @@ def test_help(arguments: list[str]) -> None:
 def test_demo(tmp_path: Path) -> None:
     result = apportion("demo", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
+    said = " ".join(result.stdout.split())  # lines end where the terminal does
     for piece in (
         "noisy averages",
         "not private",
-        "rarest (tail)",
+        "rarest",
         "epsilon = 1 at delta = 1e-05",
         "and is recommended",
         "what a model without privacy would gain",
     ):
-        assert piece in result.stdout
+        assert piece in said
     folder = tmp_path / "apportion-results" / "demo"
     assert (folder / "demo.png").read_bytes().startswith(b"\x89PNG")
     assert json.loads((folder / "privacy.json").read_text())["private"] is True
@@ -57,7 +58,7 @@ def test_reproduce_synthetic(tmp_path: Path) -> None:
     arguments = ["--seeds", "2", "--epsilon", "2", "--skew", "1", "--users", "500", "--out", "here"]
     result = apportion("reproduce", "synthetic", *arguments, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
-    assert "18/18" in result.stdout
+    assert "36/36" in result.stdout  # as written, and ours
     assert "skew a = 1" in result.stdout
     assert (tmp_path / "here" / "synthetic.csv").exists()
     assert (tmp_path / "here" / "synthetic.png").exists()

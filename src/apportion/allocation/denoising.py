@@ -21,7 +21,7 @@ def expected_sizes(noisy: Array, noise: float) -> Array:
     positive, larger noisy values have larger means, and the means add up to about what the
     noisy values do.
 
-    >>> expected_sizes(np.array([-30.0, 0.0, 30.0, 5000.0]), 20.0).round()[-1]
+    >>> float(expected_sizes(np.array([-30.0, 0.0, 30.0, 5000.0]), 20.0)[-1])
     5000.0
     """
     if noise <= 0 or len(noisy) == 0:

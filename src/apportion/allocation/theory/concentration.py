@@ -35,7 +35,7 @@ Floats = NDArray[np.floating[Any]]
 def largest_part(sizes: Floats, exponent: float, users: float) -> float:
     """K: the most that one task adds to what a user spends, in units of what the average user spends.
 
-    >>> largest_part(np.array([10.0, 100.0]), 0.5, users=1000)
+    >>> round(largest_part(np.array([10.0, 100.0]), 0.5, users=1000), 9)
     50.0
     """
     return float(np.max(optimal_task_weights(sizes, exponent, users) ** 2))
