@@ -59,7 +59,7 @@ Result = TypeVar("Result")
 
 _LOCK, _KEY, _STATE, _RELEASES = "lock", "key", STATE, "releases"
 _NEW = ".new"  # of a file that is being written
-_FILES = {_LOCK, _KEY, _STATE, _RELEASES, _KEY + _NEW, _STATE + _NEW}
+_FILES = {_LOCK, *(name + new for name in (_KEY, _STATE, _RELEASES) for new in ("", _NEW))}
 
 
 class Checkpoint:
