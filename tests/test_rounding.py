@@ -51,6 +51,7 @@ HARMLESS: dict[str, str] = {
     "allocation/theory/bounds.py": PUBLIC,
     "allocation/theory/concentration.py": PUBLIC,
     "data/simulate.py": "makes data up",
+    "data/summary.py": AFTER,
     "engine/machine.py": "loads a library, to name it",
     "privacy/gaussian.py": "of privacy parameters",
     "recommend/metrics/ndcg.py": AFTER,
@@ -74,7 +75,7 @@ HARMLESS: dict[str, str] = {
     "allocation/weights.py::AdaptiveWeights.typical_weights": RELEASED,
     "data/interactions.py::Interactions._parts": "of the shares of a split, which are settings",
     "data/interactions.py::Interactions.take": WHOLE,
-    "data/interactions.py::_sort": OWN,
+    "data/orientation.py::sort_rows": OWN,
     "data/rows.py::Rows.graph": WHOLE,
     "data/tasks.py::TaskData.rows": WHOLE,
     "engine/session.py::LocalSession._bounded_labels": WHOLE,  # int16, of norm below 2^15

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import http.server
+import json
 import re
 import socket
 import threading
@@ -333,3 +334,46 @@ def read_parts(folder: Path, first: str, second: str, csv: bool) -> list[pl.Data
         frame.with_columns(pl.col("user", "item").cast(pl.Int64), pl.col("rating").cast(pl.Float32))
         for frame in frames
     ]
+
+
+def write_times(tmp_path: Path) -> None:
+    frame = pl.DataFrame({
+        "user": [1, 1, 1, 2, 2, 3], "item": [1, 2, 3, 1, 2, 1],
+        "when": [f"2024-05-0{day}" for day in (1, 3, 2, 5, 4, 9)],
+    })  # fmt: skip
+    frame.write_csv(tmp_path / "rows.csv", separator=";")
+
+
+@pytest.mark.parametrize(
+    ("options", "taken"),
+    [
+        (["--before", "2024-05-04"], [(2, 1), (2, 2), (3, 1)]),
+        (["--last", "1"], [(1, 2), (2, 1)]),
+        (["--last", "2"], [(1, 2), (1, 3), (2, 1)]),
+    ],
+)
+def test_split_by_time(tmp_path: Path, options: list[str], taken: list[tuple[int, int]]) -> None:
+    write_times(tmp_path)
+    more = ["--implicit", "--timestamp", "when", "--out", "parts", "--csv"]
+    apportion_data(tmp_path, "split", "rows.csv", *options, *more)
+    train, test = (pl.read_csv(tmp_path / "parts" / f"{name}.csv") for name in ("train", "test"))
+    assert test.select("user", "item").rows() == taken
+    assert (len(train) + len(test), train.columns) == (6, ["user", "item", "timestamp"])
+
+
+def test_split_leaves_some_out(tmp_path: Path) -> None:
+    write_times(tmp_path)
+    more = ["--leave-out", "1", "--implicit", "--out", "parts", "--csv"]
+    apportion_data(tmp_path, "split", "rows.csv", *more)
+    assert sorted(pl.read_csv(tmp_path / "parts" / "test.csv")["user"]) == [1, 2]
+
+
+def test_summary(tmp_path: Path) -> None:
+    write_times(tmp_path)
+    more = ["--implicit", "--timestamp", "when"]
+    result = apportion("data", "summary", str(tmp_path / "rows.csv"), *more)
+    assert result.returncode == 0, result.stderr
+    for piece in ("users", "density", "66.667%", "in no ledger"):
+        assert piece in result.stdout
+    result = apportion("data", "summary", str(tmp_path / "rows.csv"), *more, "--json")
+    assert json.loads(result.stdout)["rows"] == 6

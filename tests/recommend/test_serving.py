@@ -107,9 +107,10 @@ class TestHistories:
             pd.Series([5.0, 1.0], index=[17, 3]),
             pd.DataFrame({"item": [17, 3], "rating": [5.0, 1.0]}),
             pl.DataFrame({"item": [17, 3], "rating": [5.0, 1.0], "when": [1, 2]}),
+            pl.LazyFrame({"item": [17, 3], "rating": [5.0, 1.0]}),
             pl.DataFrame({"item": [17, 3], "rating": [5.0, 1.0]}).to_arrow(),
         ],
-        ids=["Series", "pandas", "polars", "pyarrow"],
+        ids=["Series", "pandas", "polars", "lazy", "pyarrow"],
     )
     def test_of_ratings(self, history: Any) -> None:
         expected = RATINGS.recommend({17: 5.0, 3: 1.0})[1]
@@ -129,7 +130,7 @@ class TestHistories:
         np.testing.assert_array_equal(EVENTS.recommend(history)[1], EVENTS.recommend([17, 3])[1])
 
     def test_wrong_ones(self) -> None:
-        with pytest.raises(ap.DataError, match="needs a column 'rating'"):
+        with pytest.raises(ap.DataError, match="needs columns item and rating"):
             RATINGS.recommend(pd.DataFrame({"item": [17]}))
         with pytest.raises(ap.DataError, match="same item twice"):
             RATINGS.recommend(pd.DataFrame({"item": [17, 17], "rating": [1.0, 2.0]}))
@@ -145,6 +146,7 @@ class TestHistories:
         table = RATINGS.recommend_many(frame, k=3)
         assert table["user"].to_list() == ["a"] * 3 + ["b"] * 3
         assert table["item"].to_list()[:3] == RATINGS.recommend({17: 5.0}, k=3)[0].tolist()
+        assert RATINGS.recommend_many(frame.lazy(), k=3).equals(table)
         assert len(EVENTS.recommend_many(frame.drop("rating"), k=3)) == 6
         with pytest.raises(ap.DataError, match="columns user and item"):
             RATINGS.recommend_many([17])

@@ -9,8 +9,17 @@ from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 from rich.table import Table
 
-from apportion.cli.reading import DataSetName, ItemColumn, Name, RatingColumn, Source, UserColumn
-from apportion.cli.terminal import Terminal
+from apportion.cli.reading import (
+    DataSetName,
+    ItemColumn,
+    Json,
+    Name,
+    RatingColumn,
+    Source,
+    TimeColumn,
+    UserColumn,
+)
+from apportion.cli.terminal import Terminal, print_json
 from apportion.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -158,6 +167,36 @@ def simulate(
     console.print(f"wrote {escape(str(out))}", highlight=False, soft_wrap=True)
 
 
+@app.command("summary")
+def summary(
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV, Parquet, folder or archive.")],
+    data_set: DataSetName = None,
+    user: UserColumn = None,
+    item: ItemColumn = None,
+    rating: RatingColumn = None,
+    timestamp: TimeColumn = None,
+    implicit: Annotated[bool, typer.Option("--implicit", help="Rows without ratings.")] = False,
+    json: Json = False,
+) -> None:
+    """Show how many users, items and rows there are, how dense and how skewed they are.
+
+    The figures are exact: they are for whoever has the data, and no release. Nothing of a private training
+    may be chosen by them.
+
+    [bold]Examples[/bold]
+
+      apportion data summary ratings.csv
+    """
+    import json as json_
+
+    source = Source(data, data_set, user, item, rating, implicit=implicit, timestamp=timestamp)
+    found = source.read().summary()
+    if json:
+        print_json(json_.dumps(found.to_dict()))
+    else:
+        Terminal().print(str(found), highlight=False, markup=False)
+
+
 @app.command("split")
 def split(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV, Parquet, folder or archive.")],
@@ -166,12 +205,27 @@ def split(
         bool, typer.Option("--users", help="Whole users, not rows, for a model of events.")
     ] = False,
     share: Annotated[
-        float, typer.Option(help="Portion of the second file, between 0 and 1.")
-    ] = 0.2,
+        float | None,
+        typer.Option(show_default="0.2", help="Portion of the second file, between 0 and 1."),
+    ] = None,
     data_set: DataSetName = None,
     user: UserColumn = None,
     item: ItemColumn = None,
     rating: RatingColumn = None,
+    timestamp: TimeColumn = None,
+    before: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="By time: rows before it, and from then on; a number or 2024-05-31.",
+        ),
+    ] = None,
+    last: Annotated[
+        int | None, typer.Option(min=1, help="By time: the last rows of every user, so many.")
+    ] = None,
+    leave_out: Annotated[
+        int | None, typer.Option(min=1, help="At random so many rows of every user.")
+    ] = None,
     implicit: Annotated[bool, typer.Option("--implicit", help="Rows without ratings.")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="CSV files; otherwise Parquet.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same split.")] = 0,
@@ -181,17 +235,30 @@ def split(
 ) -> None:
     """Split a file in two, to train a model on one part and to evaluate it with the other.
 
-    Writes train and test: some rows of every user each, for a model of ratings. With --users: train and
-    others, with different users, for a model of events. Columns are user, item and rating.
+    Writes train and test: some rows of every user each, at random, or by time with --before or --last. With
+    --users: train and others, with different users. Columns are user, item, rating and timestamp.
 
     [bold]Examples[/bold]
 
       apportion data split ratings.csv --out parts
 
+      apportion data split plays.csv --implicit --timestamp time --last 1 --out parts
+
       apportion data split ml-1m.zip --data-set ml-1m --users --share 0.1 --out parts
     """
     from apportion.data.files import check_folder, written_whole
 
+    ways = {"--before": before, "--last": last, "--leave-out": leave_out}
+    given = [name for name, value in ways.items() if value is not None]
+    if len(given) + users > 1:
+        raise typer.BadParameter("goes with no other way to split", param_hint=f"'{given[0]}'")
+    if given and share is not None:
+        raise typer.BadParameter(f"does not go with {given[0]}", param_hint="'--share'")
+    if (before is not None or last is not None) and timestamp is None:
+        raise typer.BadParameter(
+            "needs the column of times: --timestamp", param_hint=f"'{given[0]}'"
+        )
+    share = 0.2 if share is None else share
     if not 0 < share < 1:
         raise typer.BadParameter("must be between 0 and 1", param_hint="'--share'")
     check_folder(out)
@@ -204,9 +271,15 @@ def split(
             raise ParameterError(f"{path} exists already; --overwrite replaces it")
     console = Terminal()
     with console.status("splitting ..."):
-        whole = Source(data, data_set, user, item, rating, implicit=implicit).read()
-        shares = (1 - share, share)
-        parts = whole.split_users(shares, seed) if users else whole.split(shares, seed)
+        source = Source(data, data_set, user, item, rating, implicit=implicit, timestamp=timestamp)
+        whole, shares = source.read(), (1 - share, share)
+        parts: tuple[Interactions, ...]
+        if before is not None:
+            parts = whole.split_time(before)
+        elif (count := last or leave_out) is not None:
+            parts = whole.leave_out(count, last=last is not None, seed=seed)
+        else:
+            parts = whole.split_users(shares, seed) if users else whole.split(shares, seed)
         with ExitStack() as both:  # or none
             places = [both.enter_context(written_whole(path)) for path in paths]
             for place, part in zip(places, parts, strict=True):
@@ -216,15 +289,7 @@ def split(
 
 
 def _write(data: "Interactions", path: Path) -> None:
-    """Columns user, item and, if there are any, rating, as the path's ending says."""
-    import polars as pl
-
+    """As the path's ending says."""
     from apportion.data.files import write_frame
 
-    columns = {
-        "user": pl.Series(data.user_ids)[data.user_of_row],
-        "item": pl.Series(data.item_ids)[data.by_user.other],
-    }
-    if data.by_user.rating is not None:
-        columns["rating"] = pl.Series(data.by_user.rating)
-    write_frame(pl.DataFrame(columns), path)
+    write_frame(data.to_frame(), path)

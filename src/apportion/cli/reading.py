@@ -68,6 +68,15 @@ RatingColumn = Annotated[
         rich_help_panel=DATA_PANEL,
     ),
 ]
+TimeColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--timestamp",
+        metavar="COLUMN",
+        help="Column of times: numbers, dates or times.",
+        rich_help_panel=DATA_PANEL,
+    ),
+]
 Positives = Annotated[
     float | None,
     typer.Option(
@@ -88,6 +97,7 @@ class Source:
         user, item, rating: names of columns; None for the usual ones.
         implicit: whether events are wanted, without ratings.
         positives: the lowest rating that is an event, if the data have ratings and events are wanted.
+        timestamp: the name of the column of times, or None if they play no part.
     """
 
     path: Path
@@ -97,11 +107,12 @@ class Source:
     rating: str | None = None
     implicit: bool = False
     positives: float | None = None
+    timestamp: str | None = None
 
     def __post_init__(self) -> None:
         if self.data_set is None:
             return
-        for name in ("user", "item", "rating"):
+        for name in ("user", "item", "rating", "timestamp"):
             if getattr(self, name) is not None:
                 raise typer.BadParameter(
                     "names a column of a file; a data set knows its own", param_hint=f"'--{name}'"
@@ -150,7 +161,9 @@ class Source:
         rated = not self.implicit or self.positives is not None
         catalog: Any = read_id_list(items) if isinstance(items, Path) else items
         kinds = {item: id_type(catalog if like is None else like)}
-        frame = read_columns(self.path, [user, item], [rating] if rated else [], kinds)
+        others = [] if self.timestamp is None else [self.timestamp]
+        columns = [rating] if rated else []
+        frame = read_columns(self.path, [user, item], columns, kinds, others=others)
         if isinstance(items, Path):  # a Parquet file has types of its own
             if frame[item].dtype.is_numeric():
                 like = catalog.to_numpy()
@@ -169,6 +182,7 @@ class Source:
             items=catalog,
             rating_range=rating_range,
             outside=outside,
+            timestamp=self.timestamp,
         )
 
 

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from apportion.data.memory import check_memory
+from apportion.data.text_files import ENDINGS, read_text, without_ratings
 from apportion.errors import DataError
 from apportion.frames import pl
 
@@ -21,69 +22,87 @@ PARQUET = (".parquet", ".pq")
 IdType: TypeAlias = "type[pl.DataType]"
 
 
-def check_columns(frame: Any, names: Sequence[str]) -> None:
-    """Refuse what is not a pandas, polars or pyarrow table with these columns."""
-    if hasattr(frame, "collect") or not hasattr(frame, "columns"):
+def is_table(value: Any) -> bool:
+    """Whether this is a table, or a lazy one of polars."""
+    return isinstance(value, pl.LazyFrame) or hasattr(value, "columns")
+
+
+def table_of(frame: Any, names: Sequence[str]) -> Any:
+    """The pandas, polars or pyarrow table, if it has these columns; of a lazy one only these, collected."""
+    lazy = isinstance(frame, pl.LazyFrame)
+    if not lazy and (hasattr(frame, "collect") or not is_table(frame)):
+        more = "; from_spark reads those of Spark" if hasattr(frame, "sparkSession") else ""
         kind = type(frame).__name__
-        raise DataError(f"from_frame takes a pandas, polars or pyarrow table, got a {kind}")
-    present = list(getattr(frame, "column_names", None) or frame.columns)
-    for name in names:
-        # Other names are not told: those of a file that was read without its header are its first row.
-        if name not in present:
-            raise DataError(
-                f"the table has no column {name!r} among its {len(present)}{without_ratings(name)}"
-            )
-        if present.count(name) > 1:
-            raise DataError(f"the table has {present.count(name)} columns {name!r}")
-
-
-def without_ratings(column: str) -> str:
-    """What to do about a missing column of ratings, if it is one."""
-    if column != "rating":
-        return ""
-    return "; for events without ratings give rating=None (--implicit on the command line)"
+        raise DataError(f"from_frame takes a pandas, polars or pyarrow table, got a {kind}{more}")
+    try:
+        present = list(
+            frame.collect_schema().names()
+            if lazy
+            else getattr(frame, "column_names", None) or frame.columns
+        )
+        for name in names:
+            # Other names are not told: those of a file read without its header are its first row.
+            if name not in present:
+                raise DataError(
+                    f"the table has no column {name!r} among its {len(present)}{without_ratings(name)}"
+                )
+            if present.count(name) > 1:
+                raise DataError(f"the table has {present.count(name)} columns {name!r}")
+        return frame.select(list(dict.fromkeys(names))).collect() if lazy else frame
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        # Of a lazy table, whose text may quote the data.
+        raise DataError(f"the table cannot be read ({type(error).__name__})") from None
 
 
 def read_columns(
-    path: str | Path,
+    path: str | Path | Sequence[str | Path],
     ids: Sequence[str],
     numbers: Sequence[str],
     kinds: Mapping[str, IdType | None] = MappingProxyType({}),
+    *,
+    others: Sequence[str] = (),
+    separator: str | None = None,
+    quote: str | None = '"',
 ) -> pl.DataFrame:
-    """Read these columns of a CSV or Parquet file, or of all Parquet files in a folder and its sub-folders.
+    """Read these columns of CSV or Parquet files, or of all files in a folder and its sub-folders.
 
-    A path is a path: brackets and stars in it mean themselves. Blank lines of a CSV file are no rows.
+    A path is a path: brackets and stars in it mean themselves. Blank lines of a CSV file are no rows. A
+    folder's files are its Parquet files; if it has none, its CSV files.
 
     Args:
-        path: the file or folder.
+        path: the file or folder, or several.
         ids: columns of ids. Those of a CSV file are whole numbers if writing the numbers out again
             gives the same text in every row, else strings: "007" and "7" stay apart.
         numbers: columns of numbers.
         kinds: the types of ids of a CSV file that are known beforehand: no row decides these.
+        others: columns that are left as they are, those of a CSV file as text.
+        separator, quote: of CSV files, as in ``read_text``.
     """
-    path = Path(path)
-    if not is_there(path):
-        raise DataError(f"there is no file or folder {path}")
-    is_csv = is_text(path)
-    if zipfile.is_zipfile(path):
-        raise DataError(
-            f"{path} is an archive; those of known data sets are read with --data-set NAME"
-        )
-    wanted = [*ids, *numbers]
+    paths = [Path(each) for each in ([path] if isinstance(path, (str, Path)) else path)]
+    files = [file for each in paths for file in _files(each)]
+    if len({is_text(file) for file in files}) != 1:
+        raise DataError("give one or more files, all of them CSV or all of them Parquet")
+    wanted, path = [*ids, *numbers, *others], paths[0]
     try:
+        if is_text(files[0]):
+            frames = []
+            for file in files:
+                path = file  # which a message names
+                frames.append(read_text(file, wanted, separator, quote))
+            frame = pl.concat(frames)
+            return frame.with_columns(
+                *(_ids(frame[name], kinds.get(name)) for name in ids),
+                *(_numbers(frame[name]) for name in numbers),
+            )
         # From the root on: polars would look up a home, "~".
-        if is_csv:
-            lazy = pl.scan_csv(path.absolute(), infer_schema=False, glob=False)
-        else:
-            files = _parts(path.absolute()) if path.is_dir() else [path.absolute()]
-            lazy = pl.scan_parquet(files, glob=False, hive_partitioning=False)
+        lazy = pl.scan_parquet(
+            [file.absolute() for file in files], glob=False, hive_partitioning=False
+        )
         present = lazy.collect_schema().names()
         for name in wanted:
             if name not in present:
-                others = _other_columns(present, is_csv)
-                raise DataError(f"{path} has no column {name!r}{others}{without_ratings(name)}")
-        if is_csv:
-            return _read_rows(path, lazy, present, ids, numbers, kinds)
+                more = f"; its columns are {present}{without_ratings(name)}"
+                raise DataError(f"{path} has no column {name!r}{more}")
         # Any number of equal rows takes a few bytes there.
         rows = lazy.select(pl.len()).collect().item()
         check_memory(f"what {path} holds", 8 * rows * len(wanted))
@@ -100,8 +119,27 @@ def read_columns(
         raise DataError(f"{path} cannot be read ({type(error).__name__})") from None
 
 
-def _parts(folder: Path) -> list[Path]:
-    """All Parquet files in a folder and its sub-folders, but for what is hidden or marked by "_"."""
+def _files(path: Path) -> list[Path]:
+    """The file, or those in the folder."""
+    if not is_there(path):
+        raise DataError(f"there is no file or folder {path}")
+    if zipfile.is_zipfile(path):
+        raise DataError(
+            f"{path} is an archive; those of known data sets are read with --data-set NAME"
+        )
+    if not path.is_dir():
+        return [path]
+    try:
+        parts = _parts(path, PARQUET) or _parts(path, ENDINGS)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({type(error).__name__})") from None
+    if not parts:
+        raise DataError(f"{path} cannot be read: it holds no Parquet files, and no CSV files")
+    return parts
+
+
+def _parts(folder: Path, endings: tuple[str, ...]) -> list[Path]:
+    """All such files in a folder and its sub-folders, but for what is hidden or marked by "_"."""
 
     def fail(error: OSError) -> None:  # what cannot be read must not be left out
         raise error
@@ -110,53 +148,8 @@ def _parts(folder: Path) -> list[Path]:
     for place, folders, files in os.walk(folder, onerror=fail):
         folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
         named = [Path(place, name) for name in sorted(files) if not name.startswith((".", "_"))]
-        parts += [path for path in named if path.suffix.lower() in PARQUET]
-    if not parts:
-        raise DataError(f"{folder} cannot be read: it holds no Parquet files")
+        parts += [path for path in named if path.name.lower().endswith(endings)]
     return parts
-
-
-def _read_rows(
-    path: Path,
-    lazy: pl.LazyFrame,
-    present: Sequence[str],
-    ids: Sequence[str],
-    numbers: Sequence[str],
-    kinds: Mapping[str, IdType | None],
-) -> pl.DataFrame:
-    """Columns of a CSV file, whose values are all text so far."""
-    wanted = [*ids, *numbers]
-    for name in wanted:
-        if f"{name}_duplicated_0" in present:  # as polars calls a second one
-            header = pl.read_csv(
-                path.absolute(), has_header=False, n_rows=1, infer_schema=False, glob=False
-            )
-            if (times := header.row(0).count(name)) > 1:
-                raise DataError(f"{path} has {times} columns {name!r}")
-    frame = lazy.select(wanted).collect()
-    # Looked for among all columns, but only where those that are wanted give reason to.
-    if len(present) == 1 or any(frame[name].null_count() for name in wanted):
-        every = pl.all().str.strip_chars().fill_null("")
-        lazy = lazy.filter(~pl.all_horizontal(every == ""))
-        frame = lazy.select(wanted).collect()
-    if (frame[wanted[0]] == wanted[0]).any():
-        whole = pl.all_horizontal(pl.col(name).eq_missing(name) for name in present)
-        if (again := lazy.select(whole).collect().to_series()).any():
-            raise DataError(
-                f"{path}: row {again.arg_true()[0]} repeats the header: these are several files, one "
-                "after the other; leave out all headers but the first"
-            )
-    return frame.with_columns(
-        *(_ids(frame[name], kinds.get(name)) for name in ids),
-        *(_numbers(frame[name]) for name in numbers),
-    )
-
-
-def _other_columns(present: Sequence[str], is_csv: bool) -> str:
-    """What to look at instead. The first line of a CSV file may be a row, which is not to be told."""
-    if is_csv:
-        return f": the first line of a CSV file must name its columns, here {len(present)}"
-    return f"; its columns are {present}"
 
 
 def is_there(path: Path) -> bool:
@@ -200,8 +193,10 @@ def write_frame(frame: pl.DataFrame, path: Path) -> None:
 
 
 def is_text(path: Path) -> bool:
-    """Whether a path is read as text: whatever is no folder and does not end as Parquet files do."""
-    return not path.is_dir() and path.suffix.lower() not in PARQUET
+    """Whether a path is read as text: whatever does not end as Parquet files do, or holds none."""
+    if path.is_dir():
+        return not _parts(path, PARQUET)
+    return path.suffix.lower() not in PARQUET
 
 
 def ids_from_text(text: pl.Series) -> pl.Series:

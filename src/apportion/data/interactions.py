@@ -13,38 +13,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from apportion.checks import number, whole, word
 from apportion.data.catalog import Catalog, id_type, read_catalog
-from apportion.data.files import check_columns, read_columns
+from apportion.data.files import read_columns, table_of
 from apportion.data.graph import Graph, mix
 from apportion.data.ids import Integers, column_array, id_keys, number_ids, read_column
 from apportion.data.numeric import read_numbers
+from apportion.data.orientation import Orientation, sort_rows, turned
 from apportion.data.rows import Rows
 from apportion.data.sorting import (
-    ascends,
-    group,
-    group_twice,
-    index_type,
     number_rows,
-    starts,
-    turn,
 )
+from apportion.data.summary import Summary, summarize
+from apportion.data.times import Times, last_of_users, read_time, read_times, times_of_pairs
 from apportion.errors import DataError, ParameterError
 from apportion.frames import pl
 from apportion.threads import extremes, row_blocks, side_by_side
-
-
-@dataclass(frozen=True, eq=False)
-class Orientation:
-    """The interactions grouped by user or by item.
-
-    Attributes
-        start: where each group begins, with the end appended, [groups + 1].
-        other: the item (of a user's) or the user (of an item's) of each interaction, [rows].
-        rating: of each interaction, [rows], or None for plain events.
-    """
-
-    start: Integers
-    other: Integers
-    rating: NDArray[np.float32] | None
 
 
 class Interactions:
@@ -60,12 +42,16 @@ class Interactions:
             find its items privately: ``MatrixFactorization(catalog="private")``.
         rating_range: the smallest and largest possible rating, public.
         outside: what to do with ratings outside the range: ``"error"`` or ``"clip"``.
+        timestamp: when each row was: numbers, dates or times; for ``split_time`` and ``leave_out`` only.
 
     >>> data = Interactions(["ann", "ann", "bob"], ["x", "y", "x"], [5, 3, 4], items=["x", "y", "z"],
     ...                     rating_range=(1, 5))
     >>> data
     Interactions(items=3, explicit, ratings from 1 to 5)
     """
+
+    # When each interaction was, last, in the order of ``by_user``, [rows].
+    time: Times | None = None
 
     def __init__(
         self,
@@ -76,6 +62,7 @@ class Interactions:
         items: Catalog = None,
         rating_range: tuple[float, float] | None = None,
         outside: Literal["error", "clip"] = "error",
+        timestamp: Any = None,
     ) -> None:
         user_ids, item_ids = read_column("user", user), read_column("item", item)
         if len(user_ids) != len(item_ids):
@@ -92,11 +79,14 @@ class Interactions:
             lambda number: number(),
             [lambda: read_catalog("item", items, item_ids), lambda: number_ids(user_ids)],
         )
-        self.by_user, by_item = _sort(
+        self.by_user, by_item = sort_rows(
             user_codes, len(self.user_ids), item_codes, len(self.item_ids), ratings
         )
         if by_item is not None:
             self.by_item = by_item
+        if timestamp is not None:
+            times = read_times("timestamp", timestamp, len(user_ids))
+            self.time = times_of_pairs(self.by_user, user_codes, item_codes, self.items, times)
 
     @classmethod
     def from_frame(
@@ -109,15 +99,17 @@ class Interactions:
         items: Catalog = None,
         rating_range: tuple[float, float] | None = None,
         outside: Literal["error", "clip"] = "error",
+        timestamp: str | None = None,
     ) -> Self:
-        """Read named columns of a pandas, polars or pyarrow table; ``rating=None`` for events.
+        """Read named columns of a pandas, polars (lazy, too) or pyarrow table; ``rating=None`` for events.
 
         >>> import polars as pl
         >>> frame = pl.DataFrame({"user": [1, 1, 2], "item": [7, 8, 7], "rating": [4.0, 3.5, 5.0]})
         >>> Interactions.from_frame(frame, items=[7, 8], rating_range=(0.5, 5.0))
         Interactions(items=2, explicit, ratings from 0.5 to 5)
         """
-        check_columns(frame, [name for name in (user, item, rating) if name is not None])
+        names = [name for name in (user, item, rating, timestamp) if name is not None]
+        frame = table_of(frame, names)
         return cls(
             frame[user],
             frame[item],
@@ -125,20 +117,38 @@ class Interactions:
             items=items,
             rating_range=rating_range,
             outside=outside,
+            timestamp=None if timestamp is None else frame[timestamp],
         )
 
     @classmethod
-    def from_path(cls, path: str | Path, **columns: Any) -> Self:
-        """Read a CSV or Parquet file, or a folder of Parquet files; arguments as in ``from_frame``.
+    def from_path(
+        cls,
+        path: str | Path | Sequence[str | Path],
+        *,
+        separator: str | None = None,
+        quote: str | None = '"',
+        **columns: Any,
+    ) -> Self:
+        """Read CSV or Parquet files, or a folder of them; ``columns`` as in ``from_frame``.
+
+        CSV files may be compressed (gzip, Zstandard). What separates their columns is found, among comma,
+        semicolon, tab and bar, or given; ``quote=None`` takes quotes for letters.
 
         Ids of users in a CSV file, and of items with ``items="public"``, are whole numbers if they are
         written as such in every row, else strings. Those of items have the type of the catalog, and are
         strings if there is none: what one row looks like must not change the others.
         """
         user, item = (columns.get(name, name) for name in ("user", "item"))
-        rating = columns.get("rating", "rating")
-        kinds = {item: id_type(columns.get("items"))}
-        frame = read_columns(path, [user, item], [] if rating is None else [rating], kinds)
+        rating, time = columns.get("rating", "rating"), columns.get("timestamp")
+        frame = read_columns(
+            path,
+            [user, item],
+            [] if rating is None else [rating],
+            {item: id_type(columns.get("items"))},
+            others=[] if time is None else [time],
+            separator=separator,
+            quote=quote,
+        )
         return cls.from_frame(frame, **columns)
 
     @classmethod
@@ -260,7 +270,7 @@ class Interactions:
     @cached_property
     def by_item(self) -> Orientation:
         """The interactions of each item, users in ascending order."""
-        return _turn(self.by_user, self.items)
+        return turned(self.by_user, self.items)
 
     def rows(self) -> Rows:
         """As an engine loads them."""
@@ -290,6 +300,22 @@ class Interactions:
         """Numbers of the items that do not depend on other items, unless the catalog is public."""
         return None if self.catalog_is_public else id_keys(self.item_ids)
 
+    def summary(self) -> Summary:
+        """Users, items, rows, density and skew: exact, so for whoever has the data only."""
+        return summarize(self)
+
+    def to_frame(self) -> pl.DataFrame:
+        """The rows as a table of user, item and, if there are any, rating and timestamp; merged, by user."""
+        columns = {
+            "user": pl.Series(self.user_ids)[self.user_of_row],
+            "item": pl.Series(self.item_ids)[self.by_user.other],
+        }
+        if self.by_user.rating is not None:
+            columns["rating"] = pl.Series(self.by_user.rating)
+        if self.time is not None:
+            columns["timestamp"] = pl.Series(self.time)
+        return pl.DataFrame(columns)
+
     def take(self, rows: NDArray[Any]) -> Interactions:
         """The interactions at these rows of ``by_user`` (or where this mask is true); same users, items.
 
@@ -304,6 +330,7 @@ class Interactions:
         rating = None if self.by_user.rating is None else self.by_user.rating[kept]
         start = np.concatenate([[0], np.cumsum(np.bincount(user, minlength=self.users))])
         part.by_user = Orientation(start, item, rating)
+        part.time = None if self.time is None else self.time[kept]
         return part
 
     def of_items(self, places: Integers) -> Interactions:
@@ -316,6 +343,7 @@ class Interactions:
         order = np.lexsort((other, part.user_of_row))
         rating = None if rows.rating is None else rows.rating[order]
         part.by_user = Orientation(rows.start, other[order], rating)
+        part.time = None if part.time is None else part.time[order]
         part.item_ids = self.item_ids[places]
         return part
 
@@ -361,6 +389,29 @@ class Interactions:
             raise ParameterError(f"the shares of a split must sum to 1, got {shares}")
         part = np.searchsorted(np.cumsum(shares)[:-1], scores / 2.0**64, side="right")
         return tuple(self.take(part == place) for place in range(len(shares)))
+
+    def split_time(self, at: Any) -> tuple[Interactions, Interactions]:
+        """Split the interactions in those before a time, a number, date or text, and those from then on."""
+        before = self._times() < read_time("at", at)
+        return self.take(before), self.take(~before)
+
+    def leave_out(
+        self, k: int = 1, *, last: bool = False, seed: int = 0
+    ) -> tuple[Interactions, Interactions]:
+        """Take k interactions of every user out, at random or the last ones; one at least stays.
+
+        Of users with k interactions or fewer, all but one are taken out. Who has only one keeps it. What is
+        left for training comes first. A user's part depends on the seed and its own rows alone.
+        """
+        k, lot = whole("k", k, at_least=1), self.graph.scores(_key(seed))
+        order = (lot, self._times()) if last else (lot,)
+        out = last_of_users(self.by_user.start, order, k)
+        return self.take(~out), self.take(out)
+
+    def _times(self) -> Times:
+        if self.time is None:
+            raise DataError("these interactions have no times: give timestamp= when they are read")
+        return self.time
 
     def hold_out_users(
         self, users: int | None = None, history: float = 0.8, at_least: int = 1, seed: int = 0
@@ -412,55 +463,6 @@ class HeldOut:
 
 def _key(seed: int) -> int:
     return whole("seed", seed, at_least=0) % 2**64
-
-
-def _sort(
-    user: Integers, users: int, item: Integers, items: int, rating: NDArray[np.float32] | None
-) -> tuple[Orientation, Orientation | None]:
-    """By user, then item, with rows merged that repeat a pair; and by item, if that came about.
-
-    By two stable sorts, of which files often have one or both behind them already.
-    """
-    item, by_item = np.asarray(item, dtype=index_type(items)), None
-    if ascends(item):
-        by_user = Orientation(*group(user, users, item, rating))
-    elif not ascends(user):
-        by_user = Orientation(*group_twice(item, items, user, users, rating))
-    else:
-        start = starts(user, users)
-        if ascends(item, start):
-            # The caller's own, perhaps, which may change.
-            return Orientation(start, item, None if rating is None else rating.copy()), None
-        by_item = Orientation(*group(item, items, user, rating))
-        by_user = _turn(by_item, users)
-    repeats = by_user.other[1:] == by_user.other[:-1]
-    edges = by_user.start[1:-1]
-    repeats[edges[(edges > 0) & (edges < len(item))] - 1] = False
-    if not repeats.any():
-        return by_user, by_item
-    first = np.flatnonzero(np.concatenate([[True], ~repeats]))
-    rating = by_user.rating
-    if rating is not None:
-        rating = _in_order(rating, first, repeats)
-        count = np.diff(np.append(first, len(rating)))
-        rating = (np.add.reduceat(rating.astype(np.float64), first) / count).astype(np.float32)
-    return Orientation(np.searchsorted(first, by_user.start), by_user.other[first], rating), None
-
-
-def _in_order(
-    rating: NDArray[np.float32], first: Integers, repeats: NDArray[np.bool_]
-) -> NDArray[np.float32]:
-    """The ratings of each pair in ascending order: what they add up to does not depend on their rows'."""
-    several = np.flatnonzero(np.append(False, repeats) | np.append(repeats, False))
-    pair = np.searchsorted(first, several, side="right")
-    rating = rating.copy()
-    rating[several] = rating[several[np.lexsort((rating[several], pair))]]
-    return rating
-
-
-def _turn(side: Orientation, others: int) -> Orientation:
-    """The interactions grouped the other way, in ascending order of the groups they were in."""
-    return Orientation(*turn(side.start, side.other, others, side.rating))
 
 
 def check_range(rating_range: tuple[float, float] | None) -> tuple[float, float] | None:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from apportion.checks import number, whole
 from apportion.data.catalog import Catalog, read_catalog, read_positions
-from apportion.data.files import check_columns
+from apportion.data.files import table_of
 from apportion.data.graph import Graph, mix
 from apportion.data.ids import Integers, id_keys, number_ids, plain_ids, read_column, read_ids
 from apportion.data.numeric import read_numbers
@@ -109,7 +109,7 @@ class TaskData:
         """
         if isinstance(features, str):
             raise ParameterError("features must be a list of column names, not one string")
-        check_columns(frame, (user, task, label, *features))
+        frame = table_of(frame, (user, task, label, *features))
         if not features:
             raise ParameterError("features must name at least one column")
         columns = [_numbers(name, frame[name]) for name in features]

@@ -23,7 +23,7 @@ from safetensors import SafetensorError
 
 from apportion.accounts import PrivacyReport, formats, signatures
 from apportion.checks import number
-from apportion.data.files import check_columns
+from apportion.data.files import table_of
 from apportion.data.ids import match_ids, read_ids
 from apportion.errors import DataError, ParameterError
 from apportion.json_text import parse_json
@@ -114,7 +114,7 @@ def _titles(model: ItemModel, ids: Ids, titles: Any) -> list[str]:
     if isinstance(titles, Mapping):
         named, texts = read_ids("titles", list(titles)), list(titles.values())
     else:
-        check_columns(titles, ["item", "title"])
+        titles = table_of(titles, ["item", "title"])
         named, texts = read_ids("item", titles["item"]), _values(titles["title"])
     if len(named) and len(ids) and (named.dtype.kind == "O") != (ids.dtype.kind == "O"):
         raise DataError("titles and the model must both name items by text or both by numbers")

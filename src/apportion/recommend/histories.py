@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from apportion.checks import number
 from apportion.data import Interactions
+from apportion.data.files import is_table, table_of
 from apportion.data.ids import Integers, read_ids
 from apportion.errors import DataError, ParameterError
 
@@ -59,11 +60,13 @@ def read_history(
 def _parts(history: History, explicit: bool) -> tuple[Any, Sequence[Any] | None]:
     if isinstance(history, Mapping):
         return list(history), list(history.values()) if explicit else None
-    if hasattr(history, "columns"):  # a table
-        names = list(getattr(history, "column_names", None) or history.columns)
+    if is_table(history):
         wanted = ["item", "rating"] if explicit else ["item"]
-        if missing := [name for name in wanted if name not in names]:
-            raise DataError(f"a history given as a table needs a column {missing[0]!r}")
+        try:
+            history = table_of(history, wanted)
+        except DataError:
+            needs = " and ".join(wanted)
+            raise DataError(f"a history given as a table needs columns {needs}") from None
         items, *ratings = (list(np.asarray(history[name])) for name in wanted)
         if len(set(items)) < len(items):
             raise DataError("the history names the same item twice")
@@ -100,7 +103,7 @@ def read_histories(
     """Many users' histories: as they are, or from a table with columns user, item and (ratings) rating."""
     if isinstance(histories, Interactions):
         return histories
-    if hasattr(histories, "columns"):
+    if is_table(histories):
         rating = "rating" if explicit else None
         return Interactions.from_frame(histories, rating=rating, rating_range=within)
     raise DataError(
