@@ -22,7 +22,7 @@ ESTIMATORS: dict[type[Any], dict[str, Any]] = {
         "delta": numbers,
         "feature_bound": numbers,
         "label_bound": numbers,
-        "alpha": numbers,
+        "regularization": numbers,
         "noise_ridge": numbers,
         "gram_share": numbers,
         "statistics": st.sampled_from(("shrunk", "per-task", "shared")),

@@ -39,7 +39,11 @@ def test_every_setting_is_named() -> None:
 def test_algorithm_1_is_a_pseudo_inverse_of_the_projection() -> None:
     model = presets.algorithm_1(2.0, counts=ap.PublicCounts(), noise_seed=3).fit(TASKS)
     settings = model.get_params()
-    assert (settings["noise_ridge"], settings["gram_share"], settings["alpha"]) == (0.0, 0.5, 0.0)
+    assert (settings["noise_ridge"], settings["gram_share"], settings["regularization"]) == (
+        0.0,
+        0.5,
+        0.0,
+    )
     [A, b] = model.privacy.ledger
     assert A.mu == pytest.approx(b.mu)  # half of the budget each
     assert model.privacy.epsilon == np.inf  # a fixed seed is not private

@@ -15,7 +15,7 @@ EXTRA = worst_users()["at the bound in all tasks"]
 
 
 def test_the_regularizer_does_not_touch_the_sums() -> None:
-    check(ridge(ap.AdaptiveWeights(), alpha=50.0), *neighbors(EXTRA))
+    check(ridge(ap.AdaptiveWeights(), regularization=50.0), *neighbors(EXTRA))
 
 
 def test_a_regularizer_inside_the_sums_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

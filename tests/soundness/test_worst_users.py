@@ -61,7 +61,7 @@ def test_adding_a_worst_case_user_to_descent(
 @pytest.mark.parametrize(
     "settings",
     [
-        {"alpha": 3.0, "steps": ap.Steps(3, momentum=0.5)},
+        {"regularization": 3.0, "steps": ap.Steps(3, momentum=0.5)},
         {"steps": ap.Steps(3, "theory", users=30)},
         {"steps": ap.Steps(3, "1/t", average=0.0)},
     ],

@@ -69,7 +69,7 @@ def test_other_data_and_parameters_are_refused(
     rows = np.arange(len(DATA.task))
     with pytest.raises(CheckpointError, match="other data"):
         ap.MultiTaskRidge(2.0).fit(DATA.take(rows > 0), checkpoint=tmp_path / "c")
-    with pytest.raises(CheckpointError, match="another alpha"):
-        ap.MultiTaskRidge(2.0, alpha=1.0).fit(DATA, checkpoint=tmp_path / "c")
+    with pytest.raises(CheckpointError, match="another regularization"):
+        ap.MultiTaskRidge(2.0, regularization=1.0).fit(DATA, checkpoint=tmp_path / "c")
     with pytest.raises(CheckpointError, match="another kind of model"):
         ap.MultiTaskDescent(2.0).fit(DATA, checkpoint=tmp_path / "c")

@@ -29,7 +29,7 @@ TRAIN, TEST = rows(3000), rows(1000, seed=1)
 def test_without_privacy_it_is_one_against_rest_logistic_regression() -> None:
     data = rows(600, per_user=1)
     model = ap.MultiTaskClassifier(
-        epsilon=math.inf, negatives=None, intercept=False, alpha=1.0
+        epsilon=math.inf, negatives=None, intercept=False, regularization=1.0
     ).fit(data)
     for task in range(CLASSES):
         reference = LogisticRegression(C=1.0, fit_intercept=False, tol=1e-10, max_iter=1000)

@@ -24,20 +24,24 @@ def of_task(data: ap.TaskData, task: int) -> tuple[np.ndarray, np.ndarray]:
     return data.features[data.feature_row[mine]], data.labels[mine]
 
 
-@pytest.mark.parametrize("alpha", [1.0, 30.0])
-def test_without_privacy_squared_loss_is_ridge(alpha: float) -> None:
-    model = ap.MultiTaskDescent(epsilon=math.inf, alpha=alpha).fit(DATA)
+@pytest.mark.parametrize("regularization", [1.0, 30.0])
+def test_without_privacy_squared_loss_is_ridge(regularization: float) -> None:
+    model = ap.MultiTaskDescent(epsilon=math.inf, regularization=regularization).fit(DATA)
     for task in range(DATA.tasks):
-        reference = Ridge(alpha=alpha, fit_intercept=False).fit(*of_task(DATA, task))
+        reference = Ridge(alpha=regularization, fit_intercept=False).fit(*of_task(DATA, task))
         np.testing.assert_allclose(model.coef_[task], reference.coef_, atol=1e-6)
 
 
-@pytest.mark.parametrize("alpha", [0.5, 10.0])
-def test_without_privacy_logistic_loss_is_logistic_regression(alpha: float) -> None:
+@pytest.mark.parametrize("regularization", [0.5, 10.0])
+def test_without_privacy_logistic_loss_is_logistic_regression(regularization: float) -> None:
     data = with_labels(np.sign(DATA.labels))
-    model = ap.MultiTaskDescent(epsilon=math.inf, loss="logistic", alpha=alpha).fit(data)
+    model = ap.MultiTaskDescent(
+        epsilon=math.inf, loss="logistic", regularization=regularization
+    ).fit(data)
     for task in range(DATA.tasks):
-        reference = LogisticRegression(C=1 / alpha, fit_intercept=False, tol=1e-10, max_iter=1000)
+        reference = LogisticRegression(
+            C=1 / regularization, fit_intercept=False, tol=1e-10, max_iter=1000
+        )
         reference.fit(*of_task(data, task))
         np.testing.assert_allclose(model.coef_[task], reference.coef_[0], atol=1e-4)
 
@@ -46,7 +50,7 @@ def test_without_privacy_poisson_loss_is_poisson_regression() -> None:
     rng = np.random.default_rng(0)
     data = with_labels(rng.poisson(np.exp(DATA.labels)).astype(float))
     loss = ap.tasks.losses.poisson(ceiling=6.0)
-    model = ap.MultiTaskDescent(epsilon=math.inf, loss=loss, alpha=2.0).fit(data)
+    model = ap.MultiTaskDescent(epsilon=math.inf, loss=loss, regularization=2.0).fit(data)
     for task in range(3):
         X, y = of_task(data, task)
         reference = PoissonRegressor(
@@ -59,7 +63,7 @@ def test_without_privacy_poisson_loss_is_poisson_regression() -> None:
 def test_without_privacy_no_small_move_improves_the_loss(loss: str) -> None:
     labels = np.sign(DATA.labels) if loss == "hinge" else DATA.labels
     data = with_labels(labels)
-    model = ap.MultiTaskDescent(epsilon=math.inf, loss=loss, alpha=1.0).fit(data)
+    model = ap.MultiTaskDescent(epsilon=math.inf, loss=loss, regularization=1.0).fit(data)
     value = np.vectorize(ap.tasks.losses.find_loss(loss).value)
 
     def objective(theta: np.ndarray, task: int) -> float:
@@ -114,13 +118,13 @@ def test_the_cost_is_one_record_known_before_the_first_step() -> None:
 
 
 @pytest.mark.parametrize("schedule", ["adaptive", "constant", "1/sqrt(t)", "1/t", "theory"])
-@pytest.mark.parametrize("alpha", [0.0, 5.0])
-def test_every_schedule_learns(schedule: str, alpha: float) -> None:
+@pytest.mark.parametrize("regularization", [0.0, 5.0])
+def test_every_schedule_learns(schedule: str, regularization: float) -> None:
     rate = None if schedule in ("adaptive", "theory") else 0.02
     model = ap.MultiTaskDescent(
         epsilon=20.0,
         steps=ap.Steps(schedule=schedule, learning_rate=rate, users=2000),
-        alpha=alpha,
+        regularization=regularization,
         radius=1.0,
         noise_seed=0,
     ).fit(TRAIN)
@@ -145,7 +149,7 @@ def test_the_rates_of_the_theory_in_our_units() -> None:
     from apportion.tasks.schedules import Theory
 
     sizes, mu = np.array([50.0, 500.0]), 0.4
-    plan = Theory(sizes, 0.25, 1000, 3, mu, gradient_bound=0.5, diameter=2.0, alpha=0.0)
+    plan = Theory(sizes, 0.25, 1000, 3, mu, gradient_bound=0.5, diameter=2.0, regularization=0.0)
     ours = theory.optimal_task_weights(sizes, 0.25, 1000)
     # A step is rate * (gradient sum, at most ours * sizes * bound, plus noise bound sqrt(T) / mu).
     T = 20
@@ -185,7 +189,7 @@ def test_sampling_users_still_learns() -> None:
     "settings",
     [
         {"loss": "nope"}, {"steps__clip": "all"}, {"gradient_bound": 0.0}, {"gradient_bound": "x"},
-        {"alpha": -1.0}, {"radius": 0.0}, {"steps": 0}, {"steps": 1.5}, {"steps": "many"},
+        {"regularization": -1.0}, {"radius": 0.0}, {"steps": 0}, {"steps": 1.5}, {"steps": "many"},
         {"steps__schedule": "fast"}, {"steps__learning_rate": 0.0}, {"steps__momentum": 1.0},
         {"steps__average": 1.5}, {"steps__sampling_rate": 0.0}, {"steps__sampling_rate": 1.1},
         {"steps__users": 1}, {"steps": [3]}, {"feature_bound": None}, {"epsilon": 0.0},

@@ -27,15 +27,17 @@ def by_the_equation(penalty: float) -> np.ndarray:
 @pytest.mark.parametrize("statistics", ["shrunk", "per-task", "shared"])
 def test_without_privacy_ridge_solves_equation_4(penalty: float, statistics: str) -> None:
     model = ap.MultiTaskRidge(
-        epsilon=math.inf, alpha=penalty, alpha_per="user", statistics=statistics
+        epsilon=math.inf, regularization=penalty, regularization_per="user", statistics=statistics
     ).fit(DATA)
     np.testing.assert_allclose(model.coef_, by_the_equation(penalty), rtol=1e-9)
-    per_task = ap.MultiTaskRidge(epsilon=math.inf, alpha=penalty).fit(DATA)
+    per_task = ap.MultiTaskRidge(epsilon=math.inf, regularization=penalty).fit(DATA)
     assert not np.allclose(per_task.coef_, by_the_equation(penalty), rtol=0.01)
 
 
 def test_without_privacy_descent_reaches_equation_4() -> None:
-    model = ap.MultiTaskDescent(epsilon=math.inf, alpha=0.2, alpha_per="user").fit(DATA)
+    model = ap.MultiTaskDescent(
+        epsilon=math.inf, regularization=0.2, regularization_per="user"
+    ).fit(DATA)
     np.testing.assert_allclose(model.coef_, by_the_equation(0.2), atol=1e-7)
 
 
@@ -45,7 +47,7 @@ def test_with_little_noise_it_is_nearly_the_equation(statistics: str) -> None:
     data = ap.simulate_tasks(users=20_000, tasks=3, tasks_per_user=1, skew=4.0, seed=1)
     keep = np.concatenate([[True], data.user[1:] != data.user[:-1]])
     data = data.take(keep)
-    common = {"alpha": 0.3, "alpha_per": "user", "statistics": statistics}
+    common = {"regularization": 0.3, "regularization_per": "user", "statistics": statistics}
     exact = ap.MultiTaskRidge(epsilon=math.inf, **common).fit(data).coef_
     noisy = ap.MultiTaskRidge(epsilon=50.0, noise_seed=0, **common).fit(data)
     assert np.abs(noisy.coef_ - exact).max() < 0.05 * np.abs(exact).max()
@@ -55,15 +57,15 @@ def test_with_little_noise_it_is_nearly_the_equation(statistics: str) -> None:
 
 def test_sampled_steps_do_not_pay_for_sums_of_weights() -> None:
     model = ap.MultiTaskDescent(
-        alpha=1.0, alpha_per="user", steps=ap.Steps(sampling_rate=0.5, number=3)
+        regularization=1.0, regularization_per="user", steps=ap.Steps(sampling_rate=0.5, number=3)
     )
-    with pytest.raises(ap.ParameterError, match="alpha_per"):
+    with pytest.raises(ap.ParameterError, match="regularization_per"):
         model.fit(DATA)
 
 
 def test_the_rates_of_theorem_3_12_b() -> None:
     sizes, mu = np.array([50.0, 500.0]), 0.4
-    plan = Theory(sizes, 0.5, 1000, 3, mu, 0.5, 2.0, alpha=0.1, per_user=True)
+    plan = Theory(sizes, 0.5, 1000, 3, mu, 0.5, 2.0, regularization=0.1, per_user=True)
     ours = theory.optimal_task_weights(sizes, 0.5, 1000)
     rates = plan.schedule(20).rates(4, np.zeros((2, 3)))[:, 0]
     np.testing.assert_allclose(rates, 1 / (ours * sizes * 0.1 * 4))
@@ -77,7 +79,7 @@ def test_the_rates_of_theorem_3_12_b() -> None:
 def test_algorithm_2_runs_as_theorem_3_12_b_says() -> None:
     sizes = DATA.graph.task_sizes()
     model = ap.presets.algorithm_2(
-        0.5, users=400, strong_convexity=0.2, counts=ap.PublicCounts(), noise_seed=0
+        0.5, users=400, regularization=0.2, counts=ap.PublicCounts(), noise_seed=0
     ).fit(DATA)
     weights_record, record = model.privacy.ledger
     assert weights_record.name == "weights"
@@ -88,10 +90,10 @@ def test_algorithm_2_runs_as_theorem_3_12_b_says() -> None:
 
 
 def test_many_steps_are_announced_before_the_first() -> None:
-    few = Theory(np.full(3, 50.0), 0.25, 1000, 3, 0.1, 0.5, 2.0, alpha=0.0)
+    few = Theory(np.full(3, 50.0), 0.25, 1000, 3, 0.1, 0.5, 2.0, regularization=0.0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert few.steps <= MANY_STEPS
-    many = Theory(np.full(3, 5e5), 0.25, 10**6, 3, 1.0, 0.5, 2.0, alpha=0.0)
+    many = Theory(np.full(3, 5e5), 0.25, 10**6, 3, 1.0, 0.5, 2.0, regularization=0.0)
     with pytest.warns(UserWarning, match=r"the theorem's T is [\d,]+ steps"):
         assert many.steps > MANY_STEPS

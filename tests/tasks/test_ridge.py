@@ -27,12 +27,14 @@ DATA = ap.simulate_tasks(users=3000, tasks=30, tasks_per_user=6, label_noise=0.1
 TRAIN, TEST = DATA.split()
 
 
-@pytest.mark.parametrize("alpha", [1e-8, 3.0])
-def test_without_privacy_it_is_the_exact_ridge_solution(alpha: float) -> None:
-    model = ap.MultiTaskRidge(epsilon=math.inf, alpha=alpha, label_bound=10.0).fit(DATA)
+@pytest.mark.parametrize("regularization", [1e-8, 3.0])
+def test_without_privacy_it_is_the_exact_ridge_solution(regularization: float) -> None:
+    model = ap.MultiTaskRidge(
+        epsilon=math.inf, regularization=regularization, label_bound=10.0
+    ).fit(DATA)
     for task in range(DATA.tasks):
         mine = DATA.task == task
-        reference = Ridge(alpha=alpha, fit_intercept=False)
+        reference = Ridge(alpha=regularization, fit_intercept=False)
         reference.fit(DATA.features[DATA.feature_row[mine]], DATA.labels[mine])
         np.testing.assert_allclose(model.coef_[task], reference.coef_, rtol=1e-8, atol=1e-10)
 
@@ -41,9 +43,9 @@ def test_repeated_rows_are_averaged() -> None:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(40, 2)) / 4, rng.normal(size=40) / 4
     user = np.arange(40) // 2
-    model = ap.MultiTaskRidge(epsilon=math.inf, feature_bound=9, label_bound=9, alpha=0.1).fit(
-        ap.TaskData(user, np.zeros(40, int), X, y)
-    )
+    model = ap.MultiTaskRidge(
+        epsilon=math.inf, feature_bound=9, label_bound=9, regularization=0.1
+    ).fit(ap.TaskData(user, np.zeros(40, int), X, y))
     reference = Ridge(alpha=0.1, fit_intercept=False).fit(X, y, sample_weight=np.full(40, 0.5))
     np.testing.assert_allclose(model.coef_[0], reference.coef_, rtol=1e-8)
 
@@ -139,8 +141,8 @@ def test_bad_bounds(name: str, value: Any) -> None:
         {"epsilon": math.nan},
         {"delta": 0},
         {"delta": 1},
-        {"alpha": -1.0},
-        {"alpha": math.inf},
+        {"regularization": -1.0},
+        {"regularization": math.inf},
         {"noise_ridge": -0.1},
         {"gram_share": 0.0},
         {"gram_share": 1.0},
@@ -390,7 +392,9 @@ class TestStatistics:
     @pytest.mark.parametrize("statistics", STATISTICS)
     def test_without_privacy_it_is_exact(self, statistics: Any) -> None:
         data = ap.simulate_tasks(users=200, tasks=8, tasks_per_user=3)
-        model = ap.MultiTaskRidge(epsilon=np.inf, alpha=0.1, statistics=statistics).fit(data)
+        model = ap.MultiTaskRidge(epsilon=np.inf, regularization=0.1, statistics=statistics).fit(
+            data
+        )
         for task in range(8):
             X, y = data.features[data.user[data.task == task]], data.labels[data.task == task]
             exact = np.linalg.solve(X.T @ X + 0.1 * np.eye(5), X.T @ y)
@@ -421,10 +425,10 @@ class TestStatistics:
             TRAIN.user, TRAIN.task, G * TRAIN.features, L * TRAIN.labels, tasks=30, per_user=True
         )
         settings: dict[str, Any] = {"statistics": statistics, "noise_seed": 0}
-        plain = ap.MultiTaskRidge(alpha=2.0, **settings).fit(TRAIN)
-        other = ap.MultiTaskRidge(alpha=2.0 * G**2, feature_bound=G, label_bound=L, **settings).fit(
-            scaled
-        )
+        plain = ap.MultiTaskRidge(regularization=2.0, **settings).fit(TRAIN)
+        other = ap.MultiTaskRidge(
+            regularization=2.0 * G**2, feature_bound=G, label_bound=L, **settings
+        ).fit(scaled)
         np.testing.assert_allclose(other.coef_ * (G / L), plain.coef_, rtol=1e-6, atol=1e-9)
 
     @pytest.mark.parametrize("statistics", STATISTICS)

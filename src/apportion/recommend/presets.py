@@ -43,7 +43,7 @@ def algorithm_1(
     users: int | None = None,
     feature_bound: float = 1.0,
     solution_bound: float = 1.0,
-    penalty: float = 0.0,
+    regularization: float = 0.0,
     counts: Counts = COUNTS,
     noise_seed: int | None = None,
 ) -> MultiTaskRidge:
@@ -58,7 +58,7 @@ def algorithm_1(
         users: n, a public figure, for the weights of equations 11 and 12; by default weights are scaled
             user by user, as in the paper's own experiment (section C).
         feature_bound, solution_bound: Gamma_x and Gamma_*; labels are clipped to their product.
-        penalty: lambda of equation 4.
+        regularization: lambda of equation 4.
         counts: where task sizes come from.
         noise_seed: fixes the noise; the model is then NOT PRIVATE.
 
@@ -70,8 +70,8 @@ def algorithm_1(
         delta,
         feature_bound=feature_bound,
         label_bound=feature_bound * solution_bound,
-        alpha=penalty,
-        alpha_per="user",
+        regularization=regularization,
+        regularization_per="user",
         statistics="per-task",
         noise_ridge=0.0,
         gram_share=0.5,
@@ -87,7 +87,7 @@ def algorithm_2(
     users: int,
     loss: str | Loss = "squared",
     exponent: float | None = None,
-    strong_convexity: float = 0.0,
+    regularization: float = 0.0,
     gradient_bound: float = 1.0,
     diameter: float = 2.0,
     feature_bound: float = 1.0,
@@ -107,18 +107,18 @@ def algorithm_2(
         users: n, a public figure.
         loss: of Assumption 3.9.
         exponent: mu; by default 1/4, or 1/2 with strong convexity.
-        strong_convexity: lambda.
+        regularization: lambda.
         gradient_bound: Gamma; each row's gradient is clipped to it.
         diameter: |C|, of the ball that models stay in.
         feature_bound, label_bound: public bounds of the data.
         counts: where task sizes come from.
         noise_seed: fixes the noise; the model is then NOT PRIVATE.
 
-    >>> algorithm_2(users=1000, strong_convexity=0.1).allocation.exponent
+    >>> algorithm_2(users=1000, regularization=0.1).allocation.exponent
     0.5
     """
     if exponent is None:
-        exponent = 0.5 if strong_convexity else 0.25
+        exponent = 0.5 if regularization else 0.25
     return MultiTaskDescent(
         epsilon,
         delta,
@@ -126,8 +126,8 @@ def algorithm_2(
         feature_bound=feature_bound,
         label_bound=label_bound,
         gradient_bound=gradient_bound,
-        alpha=strong_convexity,
-        alpha_per="user",
+        regularization=regularization,
+        regularization_per="user",
         radius=diameter / 2,
         steps=Steps(
             "theory",
@@ -153,7 +153,7 @@ def algorithm_3(
     factors: int = 32,
     sweeps: int = 3,
     allocation: Allocation | None = None,
-    penalty: float = 0.05,
+    regularization: float = 0.05,
     unobserved_weight: float = 0.2,
     feature_bound: float = 0.5,
     label_bound: float | None = None,
@@ -172,7 +172,7 @@ def algorithm_3(
         factors, sweeps: d and T.
         allocation: by default adaptive weights of exponent 1/4; ``ap.UniformSampling(k)`` and
             ``ap.TailSampling(k)`` are the paper's baselines.
-        penalty: lambda, of every row's user and item.
+        regularization: lambda, of every row's user and item.
         unobserved_weight: for events, of pairs without one; the authors' code has it, the paper does not.
         feature_bound: Gamma_x, of users' vectors.
         label_bound: of centered ratings, half of the rating range by default.
@@ -198,8 +198,8 @@ def algorithm_3(
         ),
         catalog="public",
         regularization=Regularization(
-            items=penalty,
-            users=penalty,
+            items=regularization,
+            users=regularization,
             exponent=1.0,
             unobserved_weight=0.0 if explicit else unobserved_weight,
         ),

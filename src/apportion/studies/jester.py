@@ -37,7 +37,7 @@ SOLVERS: dict[str, Any] = {
     "descent": MultiTaskDescent,
 }
 # The baseline without privacy: a mild penalty, so that tasks of a handful of ratings do not overfit.
-NOT_PRIVATE = MultiTaskRidge(epsilon=np.inf, alpha=5.0)
+NOT_PRIVATE = MultiTaskRidge(epsilon=np.inf, regularization=5.0)
 
 
 def read(path: Path, skew: float = 0.5, seed: int = 0) -> TaskData:

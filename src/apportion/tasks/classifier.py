@@ -37,7 +37,7 @@ class MultiTaskClassifier(Estimator):
         feature_bound: public; longer feature vectors are scaled down to this norm.
         intercept: whether each class gets a constant term.
         seed: for choosing negatives; None draws a secret one. A user's depend on its own id and rows.
-        loss, gradient_bound, alpha, radius, steps, allocation, engine, noise_seed: as in
+        loss, gradient_bound, regularization, radius, steps, allocation, engine, noise_seed: as in
             ``MultiTaskDescent``. ``radius`` is 10 / feature_bound by default.
 
     Attributes:
@@ -65,7 +65,7 @@ class MultiTaskClassifier(Estimator):
         intercept: bool = True,
         loss: str | Loss = "logistic",
         gradient_bound: float | None = None,
-        alpha: float = 0.0,
+        regularization: float = 0.0,
         radius: float | None = None,
         steps: int | Steps = Steps(),  # noqa: B008 (immutable)
         allocation: Allocation = AdaptiveWeights.for_convex(),  # noqa: B008 (immutable)
@@ -80,7 +80,7 @@ class MultiTaskClassifier(Estimator):
         self.intercept = intercept
         self.loss = loss
         self.gradient_bound = gradient_bound
-        self.alpha = alpha
+        self.regularization = regularization
         self.radius = radius
         self.steps = steps
         self.allocation = allocation
@@ -110,7 +110,7 @@ class MultiTaskClassifier(Estimator):
             feature_bound=bound * math.sqrt(2) if self.intercept else bound,
             label_bound=1.0,
             gradient_bound=self.gradient_bound,
-            alpha=self.alpha,
+            regularization=self.regularization,
             radius=10 / bound if self.radius is None else self.radius,
             steps=self.steps,
             allocation=self.allocation,

@@ -31,7 +31,7 @@ from apportion.privacy.bounds import check_bound
 from apportion.tasks.base import MultiTaskLinear, release_weights
 from apportion.tasks.exact import Curvature, minimize_rough, minimize_smooth
 from apportion.tasks.losses import Loss, find_loss
-from apportion.tasks.penalty import AlphaPer, Penalty, exact_ridge, private_ridge
+from apportion.tasks.penalty import Penalty, RegularizationPer, exact_ridge, private_ridge
 from apportion.tasks.schedules import (
     EXACT_STEPS,
     POWERS,
@@ -67,9 +67,10 @@ class MultiTaskDescent(MultiTaskLinear):
         gradient_bound: public; gradients are clipped to this norm. Smaller means less noise and more
             bias. By default half of feature_bound times the loss's Lipschitz constant, or a quarter
             of feature_bound * label_bound for losses that have none.
-        alpha: ridge penalty alpha/2 |theta|^2, in units of users of full weight; not private, free.
-        alpha_per: ``"task"``, or ``"user"``: every user of a task brings its own penalty, as in
-            ``MultiTaskRidge``. Assumption 3.10 of the paper with lambda = alpha.
+        regularization: lambda of a ridge penalty lambda/2 |theta|^2, in units of users of full
+            weight; not private, free.
+        regularization_per: ``"task"``, or ``"user"``: every user of a task brings its own penalty, as in
+            ``MultiTaskRidge``. Assumption 3.10 of the paper with lambda = regularization.
         radius: public; models are kept in a ball of this radius. By default
             2 * label_bound / feature_bound.
         steps: how many steps, ``"theory"`` for the paper's, or ``Steps``, which has their sizes, too.
@@ -98,8 +99,8 @@ class MultiTaskDescent(MultiTaskLinear):
         feature_bound: float = 1.0,
         label_bound: float = 1.0,
         gradient_bound: float | None = None,
-        alpha: float = 0.0,
-        alpha_per: AlphaPer = "task",
+        regularization: float = 0.0,
+        regularization_per: RegularizationPer = "task",
         radius: float | None = None,
         steps: int | Literal["theory"] | Steps = Steps(),  # noqa: B008 (immutable)
         allocation: Allocation = AdaptiveWeights.for_convex(),  # noqa: B008 (immutable)
@@ -112,8 +113,8 @@ class MultiTaskDescent(MultiTaskLinear):
         self.feature_bound = feature_bound
         self.label_bound = label_bound
         self.gradient_bound = gradient_bound
-        self.alpha = alpha
-        self.alpha_per = alpha_per
+        self.regularization = regularization
+        self.regularization_per = regularization_per
         self.radius = radius
         self.steps = steps
         self.allocation = allocation
@@ -123,7 +124,7 @@ class MultiTaskDescent(MultiTaskLinear):
     def _train(self, data: TaskData, session: Session, curator: Curator) -> Array:
         session.bound_features(float(self.feature_bound), whole=False)
         sizes = release_weights(self.allocation, data, session, curator)
-        ridge = private_ridge(float(self.alpha), self.alpha_per, session, curator)
+        ridge = private_ridge(float(self.regularization), self.regularization_per, session, curator)
         settings = find_steps(self.steps)
         rate = float(settings.sampling_rate)
         steps, schedule = self._steps(settings, data, curator, sizes)
@@ -150,23 +151,27 @@ class MultiTaskDescent(MultiTaskLinear):
 
     def _train_exactly(self, data: TaskData, session: Session) -> Array:
         """Without privacy: until nothing moves, or as many steps as asked for."""
-        loss, alpha = find_loss(self.loss), exact_ridge(float(self.alpha), self.alpha_per, session)
+        loss, regularization = (
+            find_loss(self.loss),
+            exact_ridge(float(self.regularization), self.regularization_per, session),
+        )
         start = np.zeros((data.tasks, data.dimension))
         steps = find_steps(self.steps)
         most = None if steps.by_theory or steps.number is None else steps.fixed
 
         def gradient(coef: Array) -> Array:
             [sums] = exact(session, queries.Gradients(coef, loss, math.inf, math.inf))
-            return np.asarray(sums + alpha[:, None] * coef)
+            return np.asarray(sums + regularization[:, None] * coef)
 
         if math.isinf(loss.smoothness):
             return minimize_rough(gradient, start, self._radius, steps=most or EXACT_STEPS)
-        curvature = Curvature(session, data.dimension, loss.smoothness, alpha)
+        curvature = Curvature(session, data.dimension, loss.smoothness, regularization)
         coef, moves = minimize_smooth(gradient, start, curvature.solve, steps=most or EXACT_STEPS)
         if most is None and moves > _STILL:
             warn(
                 f"after {EXACT_STEPS} steps without privacy the models still move by {moves:.1g} a step; a "
-                "penalty alpha helps where classes can be told apart without error, Steps(number) goes on",
+                "penalty (regularization) helps where classes can be told apart without error, "
+                "Steps(number) goes on",
                 UserWarning,
                 stacklevel=3,
             )
@@ -227,8 +232,8 @@ class MultiTaskDescent(MultiTaskLinear):
             mu=curator.ledger.affordable_mu(),
             gradient_bound=self._gradient_bound,
             diameter=2 * self._radius,
-            alpha=float(self.alpha),
-            per_user=self.alpha_per == "user",
+            regularization=float(self.regularization),
+            per_user=self.regularization_per == "user",
         )
 
     def _group(self, name: str) -> Any:
@@ -265,12 +270,12 @@ class MultiTaskDescent(MultiTaskLinear):
         find_loss(self.loss)
         check_bound("feature_bound", self.feature_bound)
         check_bound("label_bound", self.label_bound)
-        number("alpha", self.alpha, at_least=0, at_most=1e30)
-        word("alpha_per", self.alpha_per, ("task", "user"))
-        if find_steps(self.steps).sampling_rate < 1 and self.alpha_per == "user":
+        number("regularization", self.regularization, at_least=0, at_most=1e30)
+        word("regularization_per", self.regularization_per, ("task", "user"))
+        if find_steps(self.steps).sampling_rate < 1 and self.regularization_per == "user":
             raise ParameterError(
-                'alpha_per="user" releases the sums of weights, which steps of sampled users do not '
-                'account for: use alpha_per="task", or sampling_rate=1'
+                'regularization_per="user" releases the sums of weights, which steps of sampled users do not '
+                'account for: use regularization_per="task", or sampling_rate=1'
             )
         _ = self._gradient_bound, self._radius
 

@@ -1,7 +1,7 @@
 """Losses of a linear model, as functions of the margin z = theta . x and the label y.
 
 The gradient in theta is derivative(z, y) x, so its norm is |derivative| |x|: clipping a gradient is
-scaling one number. A regularizer alpha/2 |theta|^2 makes any of them alpha-strongly convex.
+scaling one number. A penalty lambda/2 |theta|^2 makes any of them lambda-strongly convex.
 """
 
 import math

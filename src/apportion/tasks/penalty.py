@@ -15,7 +15,7 @@ from apportion.privacy import Curator, Part, UserBound
 Array = NDArray[np.float64]
 
 # Of what a penalty is: of a task, whatever its size, or of each of its users (lambda n_i, equation 4).
-AlphaPer = Literal["task", "user"]
+RegularizationPer = Literal["task", "user"]
 # What the sums of weights cost, of the budget that is left for training.
 WEIGHTS_SHARE = 0.05
 
@@ -63,21 +63,23 @@ def release_weight_sums(session: Session, curator: Curator, mu: float) -> tuple[
     return np.maximum(sums[:, 0], 1 / mu), 1 / mu
 
 
-def private_ridge(alpha: float, per: AlphaPer, session: Session, curator: Curator) -> Array:
-    """The ridge of each task: alpha, or alpha times the released sum of its users' weights, [tasks].
+def private_ridge(
+    regularization: float, per: RegularizationPer, session: Session, curator: Curator
+) -> Array:
+    """The ridge of each task: lambda, or lambda times the released sum of its users' weights, [tasks].
 
     The latter is Algorithm 1's sum_j w_ij lambda I, taken out of the sum that it does not belong to: as a
     part of A_i it would be released without noise of its own (its sensitivity is left out of Theorem 3.3).
     """
-    if per == "task" or alpha == 0:
-        return np.full(session.tasks, alpha)
+    if per == "task" or regularization == 0:
+        return np.full(session.tasks, regularization)
     mu = curator.ledger.affordable_mu() * math.sqrt(WEIGHTS_SHARE)
-    return alpha * release_weight_sums(session, curator, mu)[0]
+    return regularization * release_weight_sums(session, curator, mu)[0]
 
 
-def exact_ridge(alpha: float, per: AlphaPer, session: Session) -> Array:
-    """The same without privacy, where every weight is one: alpha, or alpha n_i, [tasks]."""
-    if per == "task" or alpha == 0:
-        return np.full(session.tasks, alpha)
+def exact_ridge(regularization: float, per: RegularizationPer, session: Session) -> Array:
+    """The same without privacy, where every weight is one: lambda, or lambda n_i, [tasks]."""
+    if per == "task" or regularization == 0:
+        return np.full(session.tasks, regularization)
     [sizes] = exact(session, queries.Counts(1))
-    return np.asarray(alpha * sizes[:, 0], dtype=np.float64)
+    return np.asarray(regularization * sizes[:, 0], dtype=np.float64)

@@ -18,8 +18,8 @@ from apportion.privacy.bounds import check_bound
 from apportion.tasks.base import MultiTaskLinear, release_weights
 from apportion.tasks.penalty import (
     WEIGHTS_SHARE,
-    AlphaPer,
     Penalty,
+    RegularizationPer,
     exact_ridge,
     private_ridge,
     release_weight_sums,
@@ -51,7 +51,7 @@ class MultiTaskRidge(MultiTaskLinear):
     - ``"per-task"``: the paper's. The noise of A_i is symmetric with spectral radius about
       r = noise * sqrt(2 d), so directions in which A_i is smaller than r are unreliable; the solution
 
-          theta_i = argmin |(A_i+ + alpha I) theta - b_i|^2 + (noise_ridge * r)^2 |theta|^2,
+          theta_i = argmin |(A_i+ + lambda I) theta - b_i|^2 + (noise_ridge * r)^2 |theta|^2,
 
       A_i+ being A_i's projection on the positive semi-definite matrices, suppresses them and leaves the
       others alone. Good where data is plentiful and the differences between tasks matter.
@@ -64,11 +64,12 @@ class MultiTaskRidge(MultiTaskLinear):
         feature_bound: public; longer feature vectors are scaled down to this norm.
         label_bound: public; labels are clipped to [-label_bound, label_bound]. Both bounds decide the
             noise: too large adds noise, too small distorts. Take them from what the data means.
-        alpha: ridge penalty, added to every A_i after the release. A user's weights are at most one,
-            so alpha counts users of full weight; without privacy it is scikit-learn's ``alpha``.
-        alpha_per: ``"task"``, or ``"user"`` for the paper's objective (equation 4), in which every user of a
-            task brings its own penalty: alpha times the task's sum of weights, which is released (5 % of
-            the training budget); without privacy alpha times its number of users.
+        regularization: lambda of the ridge penalty, added to every A_i after the release. A user's weights
+            are at most one, so it counts users of full weight; without privacy it is the ``alpha`` of
+            scikit-learn's ``Ridge``.
+        regularization_per: ``"task"``, or ``"user"`` for the paper's objective (equation 4), in which every
+            user of a task brings its own penalty: lambda times the task's sum of weights, which is released
+            (5 % of the training budget); without privacy lambda times its number of users.
         statistics: ``"shrunk"``, ``"per-task"`` or ``"shared"``, see above.
         noise_ridge: for ``"per-task"``, strength of the suppression of noisy directions, in units of r.
         gram_share: the portion of the training budget (of mu^2) spent on A, b gets the rest; with
@@ -98,8 +99,8 @@ class MultiTaskRidge(MultiTaskLinear):
         *,
         feature_bound: float = 1.0,
         label_bound: float = 1.0,
-        alpha: float = 0.0,
-        alpha_per: AlphaPer = "task",
+        regularization: float = 0.0,
+        regularization_per: RegularizationPer = "task",
         statistics: Literal["shrunk", "per-task", "shared"] = "shrunk",
         noise_ridge: float = 1.0,
         gram_share: float = 0.4,
@@ -111,8 +112,8 @@ class MultiTaskRidge(MultiTaskLinear):
         self.delta = delta
         self.feature_bound = feature_bound
         self.label_bound = label_bound
-        self.alpha = alpha
-        self.alpha_per = alpha_per
+        self.regularization = regularization
+        self.regularization_per = regularization_per
         self.statistics = statistics
         self.noise_ridge = noise_ridge
         self.gram_share = gram_share
@@ -124,7 +125,9 @@ class MultiTaskRidge(MultiTaskLinear):
         session.bound_features(float(self.feature_bound))
         release_weights(self.allocation, data, session, curator)
         if self.statistics == "per-task":
-            ridge = private_ridge(float(self.alpha), self.alpha_per, session, curator)
+            ridge = private_ridge(
+                float(self.regularization), self.regularization_per, session, curator
+            )
             release = self._declared("statistics", data.dimension).open(
                 curator, data.tasks, curator.ledger.affordable_mu()
             )
@@ -138,7 +141,7 @@ class MultiTaskRidge(MultiTaskLinear):
 
     def _train_exactly(self, data: TaskData, session: Session) -> Array:
         del data
-        ridge = exact_ridge(float(self.alpha), self.alpha_per, session)
+        ridge = exact_ridge(float(self.regularization), self.regularization_per, session)
         return solve_exact(session, Penalty.ridge_only(ridge))
 
     @property
@@ -192,7 +195,9 @@ class MultiTaskRidge(MultiTaskLinear):
 
     def _ridge(self, mass: Array) -> Array:
         """The penalty of each task, given the released sums of weights, [tasks]."""
-        return float(self.alpha) * (mass if self.alpha_per == "user" else np.ones(len(mass)))
+        return float(self.regularization) * (
+            mass if self.regularization_per == "user" else np.ones(len(mass))
+        )
 
     def _solve_shared(
         self, session: Session, curator: Curator, data: TaskData, moment: Array, mass: Array
@@ -218,7 +223,7 @@ class MultiTaskRidge(MultiTaskLinear):
         """
         G, L, most = float(self.feature_bound), float(self.label_bound), float(self.gram_share)
         # In units in which both bounds are one; a penalty beyond this one leaves nothing in any case.
-        alpha = np.minimum(self._ridge(mass) / G**2, 1e100)
+        regularization = np.minimum(self._ridge(mass) / G**2, 1e100)
 
         def release(name: str, mu: float, share: float) -> Released:
             opened = self._declared(name, data.dimension, share).open(curator, data.tasks, mu)
@@ -233,15 +238,15 @@ class MultiTaskRidge(MultiTaskLinear):
         spent = 1 - most + _PILOT * most
         share = _PILOT * most / spent
         pilot = release("pilot", math.sqrt(spent) * curator.ledger.affordable_mu(), share)
-        portion = Shrinkage(pilot, alpha).portion(share, (1 - spent) / spent)
+        portion = Shrinkage(pilot, regularization).portion(share, (1 - spent) / spent)
         rest = release("statistics", curator.ledger.affordable_mu(), portion)
-        return Shrinkage(pilot.averaged(rest), alpha).coef() * (L / G)
+        return Shrinkage(pilot.averaged(rest), regularization).coef() * (L / G)
 
     def _check_parameters(self) -> None:
         check_bound("feature_bound", self.feature_bound)
         check_bound("label_bound", self.label_bound)
         number("gram_share", self.gram_share, at_least=LEAST_SHARE, below=1)
         word("statistics", self.statistics, ("shrunk", "per-task", "shared"))
-        word("alpha_per", self.alpha_per, ("task", "user"))
-        for name in ("alpha", "noise_ridge"):
+        word("regularization_per", self.regularization_per, ("task", "user"))
+        for name in ("regularization", "noise_ridge"):
             number(name, getattr(self, name), at_least=0, at_most=1e100)

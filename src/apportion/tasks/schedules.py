@@ -143,7 +143,7 @@ class Theory:
     mu: float
     gradient_bound: float
     diameter: float
-    alpha: float
+    regularization: float
     per_user: bool = False
 
     @property
@@ -154,7 +154,11 @@ class Theory:
     @property
     def steps(self) -> int:
         """T, at least one: part (b) of the theorem if there is a regularizer, else part (a)."""
-        chosen = theory.descent_steps_strongly_convex if self.alpha else theory.descent_steps_convex
+        chosen = (
+            theory.descent_steps_strongly_convex
+            if self.regularization
+            else theory.descent_steps_convex
+        )
         steps = max(1, round(chosen(self._weights, self.sizes, dimension=self.dimension)))
         if steps > MANY_STEPS:
             warnings.warn(
@@ -166,17 +170,17 @@ class Theory:
 
     def schedule(self, steps: int) -> Schedule:
         """eta for this many steps."""
-        if self.alpha and self.per_user:
+        if self.regularization and self.per_user:
             # The proof's rate 1 / (omega_i n_i lambda t) is for gradients that are weighted by omega_i: with
             # our weights for our gradients, no factor is left.
             ours = theory.optimal_task_weights(self.sizes, self.exponent, self.users)
             first = theory.descent_rates_strongly_convex(
-                ours, self.sizes, step=1, strong_convexity=self.alpha
+                ours, self.sizes, step=1, strong_convexity=self.regularization
             )
             return Decaying(first[:, None], 1.0)
-        if self.alpha:
-            # A penalty of the task makes its weighted objective alpha-strongly convex whatever the weights.
-            return Decaying(1 / self.alpha, 1.0)
+        if self.regularization:
+            # A penalty of the task makes its weighted objective lambda-strongly convex whatever the weights.
+            return Decaying(1 / self.regularization, 1.0)
         first = theory.descent_rates_convex(
             self._weights,
             self.sizes,
