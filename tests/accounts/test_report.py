@@ -4,13 +4,16 @@ import io
 import json
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 import apportion as ap
 from apportion.accounts import PrivacyReport
-from apportion.privacy import Ledger, PrivacyTarget, Record
+from apportion.accounts.attacker import success_rate, success_rate_from_epsilon
+from apportion.accounts.report import NOT_COUNTED
+from apportion.privacy import Ledger, PrivacyTarget, Record, mu_from_epsilon
 
 
 def report(epsilon: float = 1.0, noise: float = 5.0, secret: bool = True) -> PrivacyReport:
@@ -86,3 +89,39 @@ def test_renyi_stands_beside_the_exact_accounting() -> None:
     for other in (exact, sampled):
         assert other.beta == math.inf
         assert other.renyi == ()
+
+
+def test_a_training_that_no_budget_counts_says_so(tmp_path: Path) -> None:
+    data = ap.simulate_tasks(users=200, tasks=5, tasks_per_user=2)
+    alone = ap.MultiTaskRidge(epsilon=1.0).fit(data).privacy
+    assert NOT_COUNTED in alone.cautions
+    assert NOT_COUNTED in str(alone)
+    budget = ap.Budget.create(tmp_path / "budget.db", ap.PrivacyTarget(2.0, 1e-5))
+    counted = ap.MultiTaskRidge(epsilon=1.0).fit(data, budget=budget).privacy
+    for one in (counted, PrivacyReport.from_json(counted.to_json())):
+        assert one.budget
+        assert NOT_COUNTED not in str(one)
+
+
+def test_a_large_epsilon_says_what_an_attacker_can_do() -> None:
+    assert report(10.0, 0.6).epsilon < 10
+    assert not any("attacker" in each or "right in" in each for each in report(10.0, 0.6).cautions)
+    large = report(20.0, 1 / mu_from_epsilon(15.0, 1e-5))
+    assert large.attack == pytest.approx(success_rate(large.mu))
+    [line] = [each for each in large.cautions if "epsilon is large" in each]
+    assert f"{100 * large.attack:.4g} %" in line
+    assert line in str(large)
+    assert line.split(",")[0] in rendered(large)
+
+
+def test_the_attacker_of_sampled_steps_follows_from_epsilon() -> None:
+    data = ap.simulate_tasks(users=200, tasks=5, tasks_per_user=2)
+    steps = ap.Steps(5, sampling_rate=0.1)
+    sampled = ap.MultiTaskDescent(epsilon=2.0, steps=steps).fit(data).privacy
+    assert sampled.attack == success_rate_from_epsilon(sampled.epsilon, sampled.delta)
+    assert sampled.attack < 0.89
+
+
+def test_without_privacy_the_attacker_always_wins_and_nothing_is_advised() -> None:
+    assert report(math.inf).attack == 1.0
+    assert report(math.inf).cautions == report(secret=False).cautions == ()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
+from apportion.accounts.attacker import success_rate, success_rate_from_epsilon
 from apportion.accounts.formats import REPORT
 from apportion.accounts.ledgers import ledger_from_dict, ledger_to_dict
 from apportion.accounts.rdp import epsilon_from_rdp, rdp_budget
@@ -16,6 +17,13 @@ from apportion.privacy.ledger import ADD_OR_REMOVE, Ledger, Record
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+# Above this, readers should hear what epsilon means: it no longer hides much.
+_LARGE_EPSILON = 10.0
+NOT_COUNTED = (
+    "counted alone: other trainings on the same people add to this (their mu^2 add up); "
+    "fit(..., budget=ap.Budget(...)) keeps count of all of them"
+)
 
 
 @dataclass(frozen=True)
@@ -29,6 +37,7 @@ class PrivacyReport:
         chosen: settings that followed from released values, and so are no inputs: nobody had to know them.
         warnings: what a reader should not overlook.
         neighboring: which data sets the guarantee cannot tell apart.
+        budget: whether a ``Budget`` paid, which counts all trainings on these people together.
 
     A report is not signed: whoever can change its file can change what it says.
     """
@@ -39,6 +48,7 @@ class PrivacyReport:
     warnings: tuple[str, ...] = ()
     neighboring: str = ADD_OR_REMOVE
     chosen: Mapping[str, Any] = field(default_factory=dict)
+    budget: bool = False
 
     unit = "one user, with all of its rows"
 
@@ -86,6 +96,34 @@ class PrivacyReport:
         plain = all(record.sampling_rate == 1 and record.delta == 0 for record in self.ledger)
         return rdp_budget(self.mu) if plain else math.inf
 
+    @cached_property
+    def attack(self) -> float:
+        """How often the best attacker can be right about whether one user was in the data.
+
+        At most, if that user was there in half of all cases; one half is then what guessing achieves. The
+        attacker knows everything else and sees all that was released.
+        """
+        if not self.private:
+            return 1.0
+        plain = all(record.sampling_rate == 1 and record.delta == 0 for record in self.ledger)
+        return (
+            success_rate(self.mu) if plain else success_rate_from_epsilon(self.epsilon, self.delta)
+        )
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """What follows from the figures and is easily overlooked; ``warnings`` are about the inputs."""
+        if not self.private:
+            return ()
+        found = () if self.budget else (NOT_COUNTED,)
+        if self.epsilon > _LARGE_EPSILON:
+            found = (
+                f"epsilon is large: whoever knows everything else can tell whether one user was in the data, "
+                f"and be right in up to {_percent(self.attack)} of cases (guessing: 50 %)",
+                *found,
+            )
+        return found
+
     @property
     def renyi(self) -> tuple[str, ...]:
         """What follows for readers of papers that account by Renyi divergences; not used for epsilon."""
@@ -108,6 +146,7 @@ class PrivacyReport:
             "unit": self.unit,
             "neighboring": self.neighboring,
             "secret_noise": self.secret_noise,
+            "budget": self.budget,
             "public_inputs": dict(self.public_inputs),
             "chosen": dict(self.chosen),
             "warnings": list(self.warnings),
@@ -129,6 +168,7 @@ class PrivacyReport:
                 warnings=_texts(values["warnings"]),
                 neighboring=str(values["neighboring"]),
                 chosen=dict(values.get("chosen", {})),
+                budget=values.get("budget") is True,
             )
         except (KeyError, TypeError, ValueError, BudgetExceededError) as error:
             raise DataError(f"not a privacy report: {error}") from error
@@ -141,6 +181,7 @@ class PrivacyReport:
             *(f"  Renyi       {line}" for line in self.renyi),
         ]
         lines += [f"  WARNING      {warning}" for warning in self.warnings]
+        lines += [f"  note         {caution}" for caution in self.cautions]
         lines.append("  releases")
         for record in self.ledger:
             lines.append(
@@ -194,6 +235,7 @@ class PrivacyReport:
                 f"[dim]neighboring:[/dim] {escape(self.neighboring)}",
                 *(f"[dim]Renyi:[/dim] {line}" for line in self.renyi),
                 *(f"[yellow]warning:[/yellow] {escape(warning)}" for warning in self.warnings),
+                *(f"[yellow]note:[/yellow] {escape(caution)}" for caution in self.cautions),
                 "",
                 releases,
                 "",
@@ -209,6 +251,11 @@ class PrivacyReport:
     def _share(self, record: Record) -> str:
         total = self.ledger.mu
         return f"{record.mu**2 / total**2:.1%}" if math.isfinite(total) else "-"
+
+
+def _percent(part: float) -> str:
+    """A share in percent, never rounded up to certainty."""
+    return f"{min(100 * part, 99.99):.4g} %" if part < 1 else "100 %"
 
 
 def _shape(record: Record) -> str:

@@ -155,7 +155,8 @@ class Source:
     ) -> "Interactions":
         from apportion.data import Interactions
         from apportion.data.catalog import id_type
-        from apportion.data.files import read_columns
+        from apportion.data.files import has_column, read_columns
+        from apportion.data.interactions import ALL_RATINGS
 
         user, item, rating = self.user or "user", self.item or "item", self.rating or "rating"
         rated = not self.implicit or self.positives is not None
@@ -174,7 +175,7 @@ class Source:
             if catalog is None:  # the model's items, and those of the file that it does not know
                 found = frame[item].unique(maintain_order=True).to_list()
                 catalog = list(dict.fromkeys([*like.tolist(), *found]))
-        return Interactions.from_frame(
+        data = Interactions.from_frame(
             frame,
             user=user,
             item=item,
@@ -184,6 +185,9 @@ class Source:
             outside=outside,
             timestamp=self.timestamp,
         )
+        if not rated and has_column(self.path, rating):
+            data.events = ALL_RATINGS
+        return data
 
 
 def ids_like(ids: "pl.Series", like: "NDArray[Any]", path: Path) -> "pl.Series":

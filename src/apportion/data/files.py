@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+from apportion.data import text_files
 from apportion.data.memory import check_memory
 from apportion.data.text_files import ENDINGS, read_text, without_ratings
 from apportion.errors import DataError
@@ -35,11 +36,7 @@ def table_of(frame: Any, names: Sequence[str]) -> Any:
         kind = type(frame).__name__
         raise DataError(f"from_frame takes a pandas, polars or pyarrow table, got a {kind}{more}")
     try:
-        present = list(
-            frame.collect_schema().names()
-            if lazy
-            else getattr(frame, "column_names", None) or frame.columns
-        )
+        present = _names(frame)
         for name in names:
             # Other names are not told: those of a file read without its header are its first row.
             if name not in present:
@@ -117,6 +114,23 @@ def read_columns(
     ) as error:
         # The text of the error may quote the data; its kind does not.
         raise DataError(f"{path} cannot be read ({type(error).__name__})") from None
+
+
+def _names(frame: Any) -> list[Any]:
+    if isinstance(frame, pl.LazyFrame):
+        return frame.collect_schema().names()
+    return list(getattr(frame, "column_names", None) or frame.columns)
+
+
+def has_column(source: Any, name: str) -> bool:
+    """Whether a table, or a file or the first of several, has a column of this name; it can be read."""
+    if is_table(source):
+        return name in _names(source)
+    path = source if isinstance(source, (str, Path)) else source[0]
+    file = _files(Path(path))[0]
+    if is_text(file):
+        return text_files.has_column(file, name)
+    return name in pl.read_parquet_schema(file.absolute())
 
 
 def _files(path: Path) -> list[Path]:

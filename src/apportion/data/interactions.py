@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from apportion.checks import number, whole, word
 from apportion.data.catalog import Catalog, id_type, read_catalog
-from apportion.data.files import read_columns, table_of
+from apportion.data.files import has_column, read_columns, table_of
 from apportion.data.graph import Graph, mix
 from apportion.data.ids import Integers, column_array, id_keys, number_ids, read_column
 from apportion.data.numeric import read_numbers
@@ -27,6 +27,9 @@ from apportion.data.times import Times, last_of_users, read_time, read_times, ti
 from apportion.errors import DataError, ParameterError
 from apportion.frames import pl
 from apportion.threads import extremes, row_blocks, side_by_side
+
+# What ``events`` says of events that were made of every rating there was.
+ALL_RATINGS = "all ratings"
 
 
 class Interactions:
@@ -109,8 +112,8 @@ class Interactions:
         Interactions(items=2, explicit, ratings from 0.5 to 5)
         """
         names = [name for name in (user, item, rating, timestamp) if name is not None]
-        frame = table_of(frame, names)
-        return cls(
+        given, frame = frame, table_of(frame, names)
+        found = cls(
             frame[user],
             frame[item],
             None if rating is None else frame[rating],
@@ -119,6 +122,7 @@ class Interactions:
             outside=outside,
             timestamp=None if timestamp is None else frame[timestamp],
         )
+        return found if rating or not has_column(given, "rating") else found._of_all_ratings()
 
     @classmethod
     def from_path(
@@ -149,7 +153,8 @@ class Interactions:
             separator=separator,
             quote=quote,
         )
-        return cls.from_frame(frame, **columns)
+        found = cls.from_frame(frame, **columns)
+        return found if rating or not has_column(path, "rating") else found._of_all_ratings()
 
     @classmethod
     def from_sparse(
@@ -353,9 +358,14 @@ class Interactions:
             raise DataError("these interactions have no ratings")
         part = self.take(self.by_user.rating >= number("at_least", at_least))
         every = at_least == -np.inf
-        part.events = "all ratings" if every else f"ratings of at least {at_least:g}"
+        part.events = ALL_RATINGS if every else f"ratings of at least {at_least:g}"
         part.by_user = Orientation(part.by_user.start, part.by_user.other, None)
         return part
+
+    def _of_all_ratings(self) -> Self:
+        """These events, from a table that has ratings: its reader left them out."""
+        self.events = ALL_RATINGS
+        return self
 
     def split(
         self, shares: Sequence[float] = (0.8, 0.1, 0.1), seed: int = 0

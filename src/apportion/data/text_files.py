@@ -62,6 +62,11 @@ def read_text(
     return frame
 
 
+def has_column(path: Path, name: str) -> bool:
+    """Whether the first line of a CSV file names this column."""
+    return name in _columns(_plain(path), [name], None, '"')[0]
+
+
 def without_ratings(column: str) -> str:
     """What to do about a missing column of ratings, if it is one."""
     if column != "rating":

@@ -11,7 +11,7 @@ from apportion.recommend import offsets
 from apportion.recommend.intercepts import estimate
 from apportion.recommend.preparation import Preparation
 from apportion.recommend.settings import Choice, GradientDescent, Settings
-from apportion.recommend.training import Array, Knowledge, Step, as_singles
+from apportion.recommend.training import Array, Knowledge, Step, as_singles, data_warnings
 from apportion.tasks.exact import largest_eigenvalues, minimize_smooth
 from apportion.tasks.losses import find_loss
 from apportion.tasks.penalty import Penalty
@@ -34,7 +34,7 @@ def prepare(
         ledger=curator.ledger.copy(),
         secret_noise=curator.secret_noise,
         training={},
-        warnings=settings.catalog.warnings(data),
+        warnings=data_warnings(settings, data),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.accounts import Budget
+from apportion.accounts import Budget, PrivacyReport
 from apportion.accounts.checkpoint import Checkpoint
 from apportion.accounts.costs import part_of_cost, whole_cost
 from apportion.allocation import Allocation
@@ -51,6 +51,7 @@ from apportion.recommend.training import (
     Step,
     as_singles,
     count_warnings,
+    data_warnings,
     expected_counts,
     first_items,
     kind_of,
@@ -231,8 +232,8 @@ class MatrixFactorization(Estimator, Recommender):
         known = learn_offsets(settings, plan, preparation, session, curator)
         step = private_step(settings, choice, plan, known, session, curator)
         items = self._sweep(settings, choice, step, session, curator, saved, on_sweep)
-        names = self._open_names(settings)
-        return _report(settings, choice, data, preparation, known, items, curator, names)
+        report = _report(settings, choice, data, preparation, curator, self._open_names(settings))
+        return _released(settings, choice, preparation, known, items, report)
 
     def _train_exactly(
         self,
@@ -250,7 +251,8 @@ class MatrixFactorization(Estimator, Recommender):
         known = exact.learn_offsets(settings, choice, prepared, session)
         step = exact.exact_step(settings, choice, known, session)
         items = self._sweep(settings, choice, step, session, curator, saved, on_sweep)
-        return _report(settings, choice, data, prepared, known, items, curator, set())
+        report = _report(settings, choice, data, prepared, curator, set())
+        return _released(settings, choice, prepared, known, items, report)
 
     def _sweep(
         self,
@@ -454,26 +456,42 @@ def _report(
     choice: Choice,
     data: Interactions,
     preparation: Preparation,
-    known: Knowledge,
-    items: Array,
     curator: Curator,
     chosen: set[str],
-) -> ItemModel:
-    """Everything that may be published; these settings were chosen from released values."""
+) -> PrivacyReport:
+    """The guarantee; these settings were chosen from released values."""
     used = public_inputs(settings, choice)
     public = {
-        "catalog": f"{settings.catalog!r}: {len(items)} items",
+        "catalog": f"{settings.catalog!r}: {len(preparation.item_ids)} items",
         **({"rating_range": data.rating_range} if data.rating_range else {}),
         **({"events": data.events} if data.events else {}),
         **{name: value for name, value in used.items() if name not in chosen},
     }
     counted = count_warnings(settings)  # which the report has already
-    warnings = dict.fromkeys((*settings.catalog.warnings(data), *preparation.warnings))
+    warnings = dict.fromkeys((*data_warnings(settings, data), *preparation.warnings))
     others = tuple(warning for warning in warnings if warning not in counted)
-    report = make_report(curator, settings.allocation, public, others, settings.catalog.counts)
-    report = replace(report, chosen={name: used[name] for name in used if name in chosen})
-    if not preparation.secret_noise:
-        report = replace(report, secret_noise=False)
+    report = make_report(
+        curator,
+        settings.allocation,
+        public,
+        others,
+        settings.catalog.counts,
+        budget=curator.reservation is not None,
+    )
+    secret = report.secret_noise and preparation.secret_noise
+    named = {name: used[name] for name in used if name in chosen}
+    return replace(report, chosen=named, secret_noise=secret)
+
+
+def _released(
+    settings: Settings,
+    choice: Choice,
+    preparation: Preparation,
+    known: Knowledge,
+    items: Array,
+    report: PrivacyReport,
+) -> ItemModel:
+    """Everything that may be published."""
     return ItemModel(
         items=as_singles(items),
         item_ids=preparation.item_ids,

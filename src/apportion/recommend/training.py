@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from apportion.allocation.counts import COUNTS, Counts, noise_of
 from apportion.allocation.denoising import expected_sizes
 from apportion.data import Interactions
+from apportion.data.interactions import ALL_RATINGS
 from apportion.engine import Session, queries
 from apportion.engine.feed import released
 from apportion.packing import unpack
@@ -33,6 +34,10 @@ Step = Callable[[int, Array], Array]
 # What an item's events scatter about what is expected of them, relative to sum_j w_ij^2 v v'. Chance alone
 # makes at most one; as much again is for users who are not all alike.
 _SPREAD = 2.0
+POOR_RATINGS = (
+    "every rating counts as an event, those of one star, too: data.positives(4) (--positives 4) takes those "
+    "of 4 and more"
+)
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -68,7 +73,7 @@ def prepare(
         ledger=curator.ledger.copy(),
         secret_noise=curator.secret_noise,
         training=kind_of(settings),
-        warnings=(*count_warnings(settings), *settings.catalog.warnings(data)),
+        warnings=(*count_warnings(settings), *data_warnings(settings, data)),
     )
 
 
@@ -148,6 +153,13 @@ def count_warnings(settings: Settings) -> tuple[str, ...]:
     """What is to be known of the counts."""
     counts = counts_source(settings)
     return () if counts is None else counts.warnings()
+
+
+def data_warnings(settings: Settings, data: Interactions) -> tuple[str, ...]:
+    """What is to be known of how the data was read; it follows from public facts."""
+    rated = data.explicit or data.events == ALL_RATINGS
+    poor = () if settings.explicit or not rated else (POOR_RATINGS,)
+    return (*poor, *settings.catalog.warnings(data))
 
 
 def counts_source(settings: Settings) -> Counts | None:

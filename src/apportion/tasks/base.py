@@ -246,10 +246,13 @@ def make_report(
     public_inputs: dict[str, Any],
     warnings: tuple[str, ...] = (),
     counts: Counts | None = None,
+    *,
+    budget: bool = False,
 ) -> PrivacyReport:
     """The guarantee of what the curator has released, with these warnings and those of its parts.
 
-    ``counts`` are the task counts that were used, if they are not the allocation's own.
+    ``counts`` are the task counts that were used, if they are not the allocation's own. ``budget`` says
+    whether one has paid.
     """
     source = allocation if counts is None else counts
     warnings = source.warnings() + warnings
@@ -262,6 +265,7 @@ def make_report(
         public_inputs={**public_inputs, **allocation_inputs(allocation, counts)},
         warnings=warnings,
         neighboring=source.neighboring(),
+        budget=budget,
     )
 
 
@@ -318,7 +322,7 @@ class MultiTaskLinear(Estimator):
                 if saved is not None:
                     saved.finish(array_to_bytes(self.coef_), curator.ledger)
         self.task_ids_ = data.task_ids
-        self.privacy_ = self._report(curator, data)
+        self.privacy_ = self._report(curator, data, budget is not None)
         return self
 
     @abstractmethod
@@ -353,14 +357,14 @@ class MultiTaskLinear(Estimator):
             )
         return target
 
-    def _report(self, curator: Curator, data: TaskData) -> PrivacyReport:
+    def _report(self, curator: Curator, data: TaskData, paid: bool) -> PrivacyReport:
         catalog = f"{data.tasks} tasks"
         warnings: tuple[str, ...] = ()
         if data.catalog_from_data:
             catalog += ", read from the data and declared public"
             warnings = ("the catalog was read from the data: which tasks exist is not covered",)
         public = {"catalog": catalog, "dimension": data.dimension, **self._public_parameters()}
-        return make_report(curator, self.allocation, public, warnings)
+        return make_report(curator, self.allocation, public, warnings, budget=paid)
 
     @property
     def privacy(self) -> PrivacyReport:

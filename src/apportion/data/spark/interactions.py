@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from apportion.checks import number, whole
 from apportion.data.catalog import Catalog
 from apportion.data.ids import id_keys
-from apportion.data.interactions import Interactions, check_range
+from apportion.data.interactions import ALL_RATINGS, Interactions, check_range
 from apportion.data.rows import Rows
 from apportion.data.spark.frames import columns_of, find_frame, find_ids, sharded
 from apportion.data.spark.shards import SparkRows
@@ -114,7 +114,7 @@ def interactions_from_spark(
     build = _Build(user, item, rating, rating_range, outside, positives)
     events = "given" if rating is None else None
     if positives is not None:
-        events = "all ratings" if positives == -np.inf else f"ratings of at least {positives:g}"
+        events = ALL_RATINGS if positives == -np.inf else f"ratings of at least {positives:g}"
     settings = {
         "kind": "interactions",
         "rating_range": rating_range,
