@@ -330,7 +330,7 @@ def test_without_a_checkpoint_an_error_gives_back_what_was_not_spent(
 ) -> None:
     budget = ap.Budget.create(tmp_path / "budget.db", cap=ap.PrivacyTarget(6.0, 1e-5))
     with pytest.raises(Crash):
-        model().fit(data, raise_crash, budget=budget)
+        model().fit(data, raise_crash, budget=budget, checkpoint=False)
     [training] = budget.history()
     assert training.ended is not None
     assert 0 < budget.epsilon < 4

@@ -72,6 +72,7 @@ class Checkpoint:
         private: the data, likewise; it is fingerprinted under the key only.
         budget: the ``id`` of the budget that pays for the training, if there is one. It must be the same
             from the first release on.
+        training: the name of a training that begins here, by default a new one.
 
     Attributes
         training: a random name of this training, the same each time that it is gone on with.
@@ -88,9 +89,10 @@ class Checkpoint:
         setting: Mapping[str, str],
         private: Any,
         budget: str | None = None,
+        training: str | None = None,
     ) -> None:
         self.folder = Path(folder)
-        self._budget = budget
+        self._budget, self._name = budget, training
         self._records: tuple[Record, ...] = ()
         self._witnesses: dict[str, str] = {}
         self.finished, self.done, self.values = False, 0, b""
@@ -145,7 +147,7 @@ class Checkpoint:
         for name in (_KEY, _KEY + _NEW):
             _destroy(self.folder / name)
         self._key = secrets.token_bytes(32)
-        self.training = secrets.token_hex(16)
+        self.training = secrets.token_hex(16) if self._name is None else self._name
         self._given = {**given, "private": fingerprint(private, self._key)}
         _write(self.folder / _KEY, self._key)
         _write(releases, b"")
@@ -271,6 +273,16 @@ class Checkpoint:
     def _tidy(self) -> None:
         for name in (_KEY, _KEY + _NEW, _RELEASES):
             _destroy(self.folder / name)
+
+    def discard(self) -> None:
+        """Remove the folder of a training that has released nothing, so that it was none."""
+        if self.released:
+            raise CheckpointError(f"the training in {self.folder} has released something")
+        with _typed(self.folder):
+            self._tidy()
+            for name in _FILES:
+                (self.folder / name).unlink(missing_ok=True)
+            self.folder.rmdir()
 
     def close(self) -> None:
         """Let others in."""

@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 from typer.core import TyperGroup
 
+from apportion.accounts.places import resumable_from
 from apportion.cli import (
     audit,
     bench,
@@ -27,7 +28,12 @@ from apportion.cli import (
     theory,
 )
 from apportion.cli.terminal import Terminal, replace_what_cannot_be_shown
-from apportion.errors import ApportionError, printable
+from apportion.errors import (
+    ApportionError,
+    BudgetExceededError,
+    ReleaseError,
+    printable,
+)
 from apportion.version import __version__
 
 
@@ -104,12 +110,15 @@ def _options(
 
 _settings = {"debug": False}
 _ENDINGS = ("SIGTERM", "SIGHUP")
+_WRONG, _REFUSED, _RESUMABLE = 1, 3, 4
 
 
 def main() -> None:
     """Run the command line.
 
-    Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted (143, 129 if told to end or hung up).
+    Exit codes: 0 done, 1 wrong input, 2 wrong usage, 3 refused by a budget or by the rules of privacy,
+    4 interrupted or failed, but to be resumed without paying again, 130 interrupted (143, 129 if told to end
+    or hung up).
     """
     _settings["debug"] = False
     signal.signal(signal.SIGINT, _interrupt)
@@ -125,10 +134,18 @@ def main() -> None:
             raise
         _say(f"[bold red]error:[/bold red] {_describe(error)}")
         _say_notes(error)
-        sys.exit(1)
+        sys.exit(_exit_code(error))
     except SystemExit as stop:
         _say_notes(stop)
+        if resumable_from(stop) is not None:
+            sys.exit(_RESUMABLE)
         raise
+
+
+def _exit_code(error: Exception) -> int:
+    if resumable_from(error) is not None:
+        return _RESUMABLE
+    return _REFUSED if isinstance(error, (BudgetExceededError, ReleaseError)) else _WRONG
 
 
 def _interrupt(number: int, frame: object) -> NoReturn:

@@ -69,10 +69,18 @@ def fit(
     checkpoint: Annotated[
         Path | None,
         typer.Option(
+            show_default="in the user's state folder",
             help="Folder from which a run that was interrupted is resumed: the same command again. It holds "
-            "a secret key, and is removed at the end."
+            "a secret key, and is removed at the end.",
         ),
     ] = None,
+    no_checkpoint: Annotated[
+        bool,
+        typer.Option(
+            "--no-checkpoint",
+            help="Keep nothing: if the run fails, what it has spent is lost.",
+        ),
+    ] = False,
     data_set: DataSetName = None,
     user: UserColumn = None,
     item: ItemColumn = None,
@@ -109,8 +117,9 @@ def fit(
 
     Shows how the budget will be spent, trains, and shows the privacy report. Nothing that is printed
     or saved tells more about a user than the report says. Run it once: each run spends its own epsilon, but
-    for one that resumes from its checkpoint. With [bold]--budget[/bold] all runs together keep to one
-    epsilon: what would pass it is refused.
+    for one that resumes from its checkpoint. There is one until the model is saved, and whatever ends a run
+    says where: the same command with [bold]--checkpoint[/bold] gets the model without paying again. With
+    [bold]--budget[/bold] all runs together keep to one epsilon: what would pass it is refused.
 
     [bold]Examples[/bold]
 
@@ -132,7 +141,7 @@ def fit(
 
       apportion fit ratings.csv --rating-range 1 5 --items items.txt --budget budget.db --out model
 
-      A long training; after a crash the same command resumes it, and nothing is spent twice:
+      A training whose process was killed, resumed:
 
       apportion fit plays.parquet --implicit --items private --out model --checkpoint going
     """
@@ -168,14 +177,12 @@ def fit(
         # Imported here so that `apportion --help` answers at once.
         from apportion.accounts.budget import Budget
         from apportion.accounts.checkpoint import remove_finished, steps_done
-        from apportion.recommend.files import check_target
+        from apportion.recommend.files import try_target
         from apportion.recommend.preparation import Preparation
 
-        if check_target(out) and not overwrite:
+        # What cannot be written should not cost a training.
+        if try_target(out) and not overwrite:
             raise ParameterError(f"{out} holds a model already; --overwrite replaces it")
-        out.parent.mkdir(
-            parents=True, exist_ok=True
-        )  # what cannot be made should not cost a training
         model = training.model()
         planned = model.plan()
         source = None if budget is None else Budget(budget)
@@ -201,10 +208,10 @@ def fit(
             on_sweep=show,
             preparation=preparation,
             budget=source,
-            checkpoint=checkpoint,
+            checkpoint=not (no_checkpoint or not_private) if checkpoint is None else checkpoint,
         )
         model.save(out, named)  # before anything is printed: that can fail, and the budget is spent
-    if checkpoint is not None:
+    if checkpoint is not None and checkpoint.exists():
         remove_finished(checkpoint)
     for warning in warned:
         console.print(f"[yellow]warning:[/yellow] {escape(str(warning.message))}")

@@ -160,7 +160,7 @@ class MatrixFactorization(Estimator, Recommender):
         on_sweep: OnSweep | None = None,
         preparation: Preparation | None = None,
         budget: Budget | None = None,
-        checkpoint: str | Path | None = None,
+        checkpoint: str | Path | bool | None = None,
     ) -> Self:
         """Train; the items may be published under ``self.privacy``.
 
@@ -176,6 +176,8 @@ class MatrixFactorization(Estimator, Recommender):
                 sweep, by the same call: the model is the same to the bit, and nothing is spent twice. It
                 is refused (``CheckpointError``) if anything that could change a sum is another than it
                 was. Until it is finished the folder holds the key of the noise, for its owner alone.
+                With a budget there is one by default, in the user's state folder, until ``save`` or
+                ``drop_checkpoint``; True makes one there without a budget, too, and False makes none.
         """
         settings = self._settings(data)
         if preparation is not None:
@@ -307,6 +309,11 @@ class MatrixFactorization(Estimator, Recommender):
         return replace(
             prepared, paid=None if curator.reservation is None else curator.reservation.token
         )
+
+    def save(self, folder: str | Path, titles: Any = None) -> None:
+        """As of every recommender; what a budget paid for is kept in a checkpoint until this is done."""
+        with self._kept_until_saved():
+            super().save(folder, titles)
 
     def forecasts(self, preparation: Preparation) -> list[Forecast]:
         """The error to expect with every setting that ``"auto"`` leaves open, the best first.

@@ -34,6 +34,8 @@ from apportion.recommend.recommender import Recommender
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+_TRIED = 1 << 16  # bytes that are written to see whether a disk takes any
+
 
 def save(model: Recommender, folder: str | Path, titles: Any = None) -> None:
     """Write what a model has released to a folder; a model that is there already is replaced at the end.
@@ -121,6 +123,19 @@ def check_target(folder: Path) -> bool:
     if not ours:
         raise DataError(f"{folder} is not empty and holds no model; choose another folder")
     return True
+
+
+def try_target(folder: str | Path) -> bool:
+    """As ``check_target``; and write something beside it, before a training costs anything."""
+    folder = Path(folder)
+    found = check_target(folder)
+    place = Path(os.path.realpath(folder))
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=place.parent, prefix=".writing-") as file:
+        file.write(bytes(_TRIED))
+        file.flush()
+        sync(file.fileno())
+    return found
 
 
 @contextmanager

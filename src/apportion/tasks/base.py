@@ -4,8 +4,8 @@ import inspect
 import io
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from apportion.accounts import Budget, PrivacyReport
 from apportion.accounts.checkpoint import Checkpoint
 from apportion.accounts.listening import told_listener
+from apportion.accounts.places import can_keep, is_ours, mark_resumable, new_place, remove
 from apportion.accounts.reservation import Reservation
 from apportion.allocation import Allocation
 from apportion.allocation.counts import Counts
@@ -24,7 +25,12 @@ from apportion.data import TaskData
 from apportion.data.ids import Integers, find_ids, read_ids
 from apportion.data.tasks import read_matrix
 from apportion.engine import Engine, Session, find_engine
-from apportion.errors import DataError, NotFittedError, ParameterError
+from apportion.errors import (
+    ApportionError,
+    DataError,
+    NotFittedError,
+    ParameterError,
+)
 from apportion.privacy import Curator, NoiseSource, PrivacyTarget, Record
 from apportion.tasks.losses import Loss, find_loss
 from apportion.version import __version__
@@ -34,7 +40,13 @@ LARGE_DELTA = 1e-3
 
 
 class Estimator:
-    """Parameters by name, as scikit-learn's ``clone`` and its searches expect them."""
+    """Parameters by name, as scikit-learn's ``clone`` and its searches expect them.
+
+    Attributes
+        checkpoint_: the folder in which what the last training released is kept, if it has one.
+    """
+
+    checkpoint_: Path
 
     @classmethod
     def _parameter_names(cls) -> list[str]:
@@ -92,6 +104,27 @@ class Estimator:
             if name not in elsewhere
         }
 
+    def drop_checkpoint(self) -> None:
+        """Remove what was kept of the last training, because it had a budget, until its model is saved.
+
+        A checkpoint in a folder that you named stays yours to remove.
+        """
+        folder = vars(self).pop("checkpoint_", None)
+        if folder is not None and is_ours(folder):
+            remove(folder)
+
+    @contextmanager
+    def _kept_until_saved(self) -> Iterator[None]:
+        """What was paid for is dropped once the model is written; an error is told where it is kept."""
+        try:
+            yield
+        except (OSError, ApportionError) as error:
+            folder = vars(self).get("checkpoint_")
+            if folder is not None:
+                mark_resumable(error, folder)
+            raise
+        self.drop_checkpoint()
+
     def __repr__(self) -> str:
         inside = ", ".join(
             f"{name}={value!r}" for name, value in self.get_params(deep=False).items()
@@ -99,39 +132,72 @@ class Estimator:
         return f"{type(self).__name__}({inside})"
 
 
+Place = str | Path | bool | None  # of a checkpoint, as ``fit`` takes it
+
+
+@contextmanager
 def open_checkpoint(
-    folder: str | Path | None,
+    folder: Place,
     model: Estimator,
     engine: Engine,
     private: Any,
     budget: Budget | None = None,
     **public: Any,
-) -> AbstractContextManager[Checkpoint | None]:
-    """The checkpoint in a folder, if one is asked for, of training this model on this private data here.
+) -> Iterator[Checkpoint | None]:
+    """The checkpoint of training this model on this private data here, if there is one.
 
-    It remembers the ``budget`` that pays. What is public besides the model's parameters comes by name.
+    ``folder`` says where; True makes one in the user's state folder, and so does None with a budget: what was
+    paid for is not lost then. The checkpoint remembers the ``budget``. What is public besides the model's
+    parameters comes by name.
     """
-    if folder is None:
-        return nullcontext()
     parameters = model.get_params(deep=False)
+    kept = folder is True or (folder is None and budget is not None)
+    if kept and (not can_keep() or _has_no_secret(parameters)):
+        kept, folder = False, None
+    if not kept and not isinstance(folder, (str, Path)):
+        yield None
+        model.drop_checkpoint()  # of an earlier training
+        return
     del parameters["engine"]  # it has an identity of its own
     if parameters["noise_seed"] is not None:
         raise ParameterError("checkpoint keeps a secret key, so it does not go with noise_seed")
     _check_budget(budget)
+    token = None
+    if kept:
+        folder, token = new_place(None if budget is None else budget.path)
+    assert isinstance(folder, (str, Path))
     saved = Checkpoint(
         folder,
         public={"kind of model": type(model).__name__, **parameters, **public},
         setting={"version of apportion": __version__, **engine.identity()},
         private=private,
         budget=None if budget is None else budget.id,
+        training=token,
     )
-    if saved.finished:
-        warn(
-            f"the training in {folder} is finished: this is its result, and nothing was spent. Whether "
-            "the data is the same cannot be told any more; for a new training remove the folder",
-            stacklevel=3,
-        )
-    return saved
+    with saved:
+        if saved.finished:
+            warn(
+                f"the training in {folder} is finished: this is its result, and nothing was spent. Whether "
+                "the data is the same cannot be told any more; for a new training remove the folder",
+                stacklevel=4,
+            )
+        try:
+            yield saved
+        except BaseException:
+            if is_ours(saved.folder) and not saved.released:
+                saved.discard()
+            raise
+        if vars(model).get("checkpoint_") != saved.folder:
+            model.drop_checkpoint()  # of an earlier training
+        model.checkpoint_ = saved.folder
+
+
+def _has_no_secret(parameters: Mapping[str, Any]) -> bool:
+    """Whether nothing is worth keeping: the noise is known, or there is none."""
+    epsilon = parameters["epsilon"]
+    return parameters["noise_seed"] is not None or (
+        isinstance(epsilon, (int, float)) and math.isinf(epsilon)
+    )
 
 
 @contextmanager
@@ -168,7 +234,7 @@ def open_curator(
         if reservation is not None:
             reservation.settle()  # what it did not use is given back
     except BaseException as error:
-        if reservation is not None and checkpoint is None:
+        if reservation is not None and (checkpoint is None or _is_void(checkpoint)):
             reservation.settle()
         elif reservation is not None:
             reservation.leave()
@@ -180,12 +246,14 @@ def open_curator(
                 f"spent before this: epsilon = {spent:.4g} at delta = {target.delta:g} "
                 f"(releases: {len(curator.ledger)})"
             )
-        if checkpoint is not None and not isinstance(error, Exception):  # interrupted
-            error.add_note(
-                f"the same again, with the checkpoint {checkpoint.folder}, resumes from where it was "
-                "and spends nothing twice"
-            )
+        if checkpoint is not None and checkpoint.released:
+            mark_resumable(error, checkpoint.folder)
         raise
+
+
+def _is_void(checkpoint: Checkpoint) -> bool:
+    """Whether it goes away with a training that has released nothing."""
+    return is_ours(checkpoint.folder) and not checkpoint.released
 
 
 def _reserve(
@@ -292,13 +360,14 @@ class MultiTaskLinear(Estimator):
         self,
         data: TaskData,
         budget: Budget | None = None,
-        checkpoint: str | Path | None = None,
+        checkpoint: str | Path | bool | None = None,
     ) -> Self:
         """Train on the data; the result may be published under ``self.privacy``.
 
         With a ``budget`` the training is paid from it, or refused before anything is released. With a
-        ``checkpoint``, a folder, a training that was killed is gone on with by the same call: the result is
-        the same to the bit, and nothing is spent twice. All sums are computed again.
+        ``checkpoint``, a folder, a training that was killed is resumed by the same call: the result is
+        the same to the bit, and nothing is spent twice. All sums are computed again. With a budget there
+        is one by default, in the user's state folder, until ``drop_checkpoint``; False makes none.
         """
         self._check_parameters()
         target, what = self._target(data), type(self).__name__

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -13,7 +14,7 @@ from apportion.checks import whole
 from apportion.data import TaskData
 from apportion.data.tasks import read_matrix
 from apportion.engine import Engine
-from apportion.errors import DataError, NotFittedError
+from apportion.errors import DataError, NotFittedError, ParameterError
 from apportion.privacy import NoiseSource, clip_rows
 from apportion.privacy.bounds import check_bound
 from apportion.tasks.base import Estimator
@@ -92,15 +93,26 @@ class MultiTaskClassifier(Estimator):
         value = getattr(self, name)
         return find_steps(value) if name == "steps" else value
 
-    def fit(self, data: TaskData, budget: Budget | None = None) -> Self:
+    def fit(
+        self,
+        data: TaskData,
+        budget: Budget | None = None,
+        checkpoint: str | Path | bool | None = None,
+    ) -> Self:
         """Train on rows (user, class, features); the result may be published under ``privacy``.
 
-        With a ``budget`` the training is paid from it, or refused before anything is released.
+        With a ``budget`` the training is paid from it, or refused before anything is released;
+        ``checkpoint`` is as of the other estimators, but needs a ``seed``: without the same negatives a
+        training cannot be resumed.
         """
         if not isinstance(data, TaskData):
             raise DataError(f"fit takes a TaskData, got {type(data).__name__}")
         if data.tasks < 2:
             raise DataError("classification needs at least two classes")
+        if self.seed is None:
+            if checkpoint:
+                raise ParameterError("a checkpoint of a classifier needs a seed of negatives")
+            checkpoint = False
         bound = check_bound("feature_bound", self.feature_bound)
         negatives = self._negatives(data.tasks)
         model = MultiTaskDescent(
@@ -116,7 +128,10 @@ class MultiTaskClassifier(Estimator):
             allocation=self.allocation,
             engine=self.engine,
             noise_seed=self.noise_seed,
-        ).fit(self._against_rest(data, negatives, bound), budget)
+        ).fit(self._against_rest(data, negatives, bound), budget, checkpoint)
+        self.drop_checkpoint()  # of an earlier training
+        if (kept := vars(model).get("checkpoint_")) is not None:
+            self.checkpoint_ = kept
         self.classes_ = data.task_ids
         self.coef_ = model.coef_[:, : data.dimension]
         constant = model.coef_[:, data.dimension] * bound if self.intercept else 0.0
