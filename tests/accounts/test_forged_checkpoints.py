@@ -146,6 +146,7 @@ def test_without_the_key_no_state_can_be_made(tmp_path: Path) -> None:
         {"given": None}, {"given": {}}, {"given": {"public": {}, "setting": {"processor": 3}}},
         {"given": {"public": [], "setting": {}}}, {"ledger": None}, {"ledger": [{}]},
         {"ledger": [3]}, {"ledger": {"a": 1}}, {"format": None}, {"format": "3"}, {"more": 1},
+        {"version": 3},
     ],
     ids=repr,
 )  # fmt: skip
@@ -169,9 +170,13 @@ def test_states_that_are_none_are_refused(tmp_path: Path, content: bytes) -> Non
 
 
 def test_a_state_of_another_version_is_named(tmp_path: Path) -> None:
-    forged(finished(tmp_path / "c"), format=2)
-    with pytest.raises(CheckpointError, match=r"of format 2, not 3"):
+    forged(finished(tmp_path / "c"), format=9, version="3.1.4")
+    with pytest.raises(CheckpointError, match=r"of format 9, not 4: .* with apportion 3\.1\.4"):
         opened(tmp_path / "c")
+    for odd in ("see \x1b[2J", 3, None):
+        forged(tmp_path / "c", version=odd)
+        with pytest.raises(CheckpointError, match="with the version that wrote it"):
+            opened(tmp_path / "c")
 
 
 def test_a_forged_ledger_ends_in_an_error_of_ours(tmp_path: Path) -> None:

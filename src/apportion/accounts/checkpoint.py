@@ -54,6 +54,7 @@ from apportion.accounts.state import FORMAT, SPENT, STATE, digest, read_state
 from apportion.errors import ApportionError, CheckpointError
 from apportion.privacy.ledger import Ledger, Record
 from apportion.privacy.noise import NoiseSource
+from apportion.version import __version__
 
 Result = TypeVar("Result")
 
@@ -297,6 +298,7 @@ class Checkpoint:
     def _write_state(self) -> None:
         header = {
             "format": FORMAT,
+            "version": __version__,
             "training": self.training,
             "budget": self._budget,
             "finished": self.finished,

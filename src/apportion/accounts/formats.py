@@ -40,7 +40,7 @@ class Format:
         if type(found) is not int or found < 1:
             return f"{where} has no valid format number"
         if found > self.number:
-            version = needs if _is_version(needs) else "a newer version"
+            version = needs if is_version(needs) else "a newer version"
             return (
                 f"{where} is {self.what} of format {found}, and this version of apportion reads formats up "
                 f"to {self.number}: it needs apportion {version}"
@@ -87,5 +87,6 @@ SIGNATURE = Format("a signature", number=1, oldest=1, needs="0.1.0")
 BUDGET = Format("a budget", number=3, oldest=2, needs="0.1.0")
 
 
-def _is_version(value: object) -> bool:
+def is_version(value: object) -> bool:
+    """Whether this may be shown as a version of the package."""
     return isinstance(value, str) and re.fullmatch(r"\d+(\.\d+){0,3}\w{0,8}", value) is not None

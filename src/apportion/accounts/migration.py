@@ -4,6 +4,7 @@ Nothing of the old form stays: a version of the package that only knows that for
 """
 
 import sqlite3
+from collections.abc import Callable
 
 from apportion.accounts.formats import BUDGET
 from apportion.accounts.history import to_plain
@@ -21,9 +22,12 @@ def make_tables(connection: sqlite3.Connection) -> None:
 
 
 def migrate(connection: sqlite3.Connection, version: int) -> None:
-    """Bring a budget of this older format to the present one."""
+    """Bring a budget of this older format to the present one, one format after the other."""
     with damage_told():
-        {2: _from_second}[version](connection)
+        for number in range(version, BUDGET.number):
+            STEPS[number](connection)
+    connection.execute("UPDATE format SET needs = ?", (BUDGET.needs,))
+    connection.execute(f"PRAGMA user_version = {BUDGET.number}")
 
 
 def _from_second(connection: sqlite3.Connection) -> None:
@@ -57,3 +61,7 @@ def _from_second(connection: sqlite3.Connection) -> None:
             append(connection, "ended", token, {"cost": to_plain(records)}, str(end))
     for table in ("releases", "trainings", "cap"):
         connection.execute(f"DROP TABLE {table}")
+
+
+# For each older format, what brings its tables to those of the next.
+STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {2: _from_second}

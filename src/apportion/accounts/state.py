@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from apportion.accounts.durable import read_own
+from apportion.accounts.formats import is_version
 from apportion.accounts.ledgers import record_from_dict, record_to_dict
 from apportion.errors import ApportionError, CheckpointError
 from apportion.json_text import parse_json
 from apportion.privacy.ledger import Record
 
 # Changes also whenever a key gives other noise: a training that went on would show its sums twice.
-FORMAT = 3
+FORMAT = 4
 STATE = "state"
 _PARTS = {
-    "format", "training", "budget", "finished", "done", "given", "ledger", "values", "mac"
+    "format", "version", "training", "budget", "finished", "done", "given", "ledger", "values", "mac"
 }  # fmt: skip
 SPENT = (
     "What it has released stays spent: count its whole budget. For a new training remove the folder"
@@ -59,9 +60,14 @@ def _check_format(path: Path, header: Any) -> None:
     found = header["format"]
     if type(found) is int and found != FORMAT:
         raise CheckpointError(
-            f"{path} is of format {found}, not {FORMAT}: resume with the version of apportion that "
-            "wrote it"
+            f"{path} is of format {found}, not {FORMAT}: resume it with {_writer(header)}"
         )
+
+
+def _writer(header: Mapping[str, Any]) -> str:
+    version = header.get("version")  # which format 3 did not say
+    known = isinstance(version, str) and is_version(version)
+    return f"apportion {version}, which wrote it" if known else "the version that wrote it"
 
 
 def _check(header: Any, values: bytes) -> None:
@@ -71,6 +77,7 @@ def _check(header: Any, values: bytes) -> None:
     whole = (
         set(header) == _PARTS
         and header["format"] == FORMAT
+        and type(header["version"]) is str
         and _is_token(header["training"])
         and (header["budget"] is None or _is_token(header["budget"]))
         and type(header["finished"]) is bool
