@@ -311,6 +311,7 @@ def assert_same_contents(model: Any, other: Any) -> None:
     learned = set(vars(model)) - set(model.get_params())
     assert learned in (LINEAR, CLASSIFIER, RECOMMENDER, PLANNED_RECOMMENDER)
     assert repr(model) == repr(other)
+    assert repr(model.get_params()) == repr(other.get_params())
     if learned == PLANNED_RECOMMENDER:
         assert model.forecasts_ == other.forecasts_
         learned = RECOMMENDER

@@ -14,6 +14,9 @@ from scipy.special import ndtr, ndtri
 
 from apportion.checks import number
 
+# Above this, readers should hear what epsilon means: it no longer hides much.
+LARGE_EPSILON = 10.0
+
 
 def success_rate(mu: float, prior: float = 0.5) -> float:
     """How often the best attacker is right about a user who was in the data with probability ``prior``.
@@ -67,6 +70,11 @@ def success_rate_from_epsilon(epsilon: float, delta: float) -> float:
     epsilon = number("epsilon", epsilon, at_least=0) if epsilon != math.inf else math.inf
     delta = number("delta", delta, at_least=0, at_most=1)
     return min(1.0, 1 / (1 + math.exp(-epsilon)) * (1 + delta * math.exp(-epsilon)))
+
+
+def percent(part: float) -> str:
+    """A share in percent, never rounded up to certainty."""
+    return f"{min(100 * part, 99.99):.4g} %" if part < 1 else "100 %"
 
 
 def _check_mu(mu: float) -> float:

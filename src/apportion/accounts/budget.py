@@ -108,6 +108,15 @@ class Budget:
         Database(path, timeout).create({**first, "version": __version__})
         return cls(path, timeout=timeout)
 
+    def __repr__(self) -> str:
+        cap = f"epsilon={self.cap.epsilon:g}, delta={self.cap.delta:g}"
+        return f"Budget({str(self.path)!r}, cap of {cap})"
+
+    def _repr_html_(self) -> str:
+        from apportion.accounts.cards import budget_card
+
+        return budget_card(self)
+
     def reserve(
         self,
         what: str,

@@ -2,12 +2,17 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
-from apportion.accounts.attacker import success_rate, success_rate_from_epsilon
+from apportion.accounts.attacker import (
+    LARGE_EPSILON,
+    percent,
+    success_rate,
+    success_rate_from_epsilon,
+)
 from apportion.accounts.formats import REPORT
 from apportion.accounts.ledgers import ledger_from_dict, ledger_to_dict
 from apportion.accounts.rdp import epsilon_from_rdp, rdp_budget
@@ -18,8 +23,6 @@ from apportion.privacy.ledger import ADD_OR_REMOVE, Ledger, Record
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-# Above this, readers should hear what epsilon means: it no longer hides much.
-_LARGE_EPSILON = 10.0
 NOT_COUNTED = (
     "counted alone: other trainings on the same people add to this (their mu^2 add up); "
     "fit(..., budget=ap.Budget(...)) keeps count of all of them"
@@ -116,10 +119,10 @@ class PrivacyReport:
         if not self.private:
             return ()
         found = () if self.budget else (NOT_COUNTED,)
-        if self.epsilon > _LARGE_EPSILON:
+        if self.epsilon > LARGE_EPSILON:
             found = (
                 f"epsilon is large: whoever knows everything else can tell whether one user was in the data, "
-                f"and be right in up to {_percent(self.attack)} of cases (guessing: 50 %)",
+                f"and be right in up to {percent(self.attack)} of cases (guessing: 50 %)",
                 *found,
             )
         return found
@@ -173,6 +176,21 @@ class PrivacyReport:
         except (KeyError, TypeError, ValueError, BudgetExceededError) as error:
             raise DataError(f"not a privacy report: {error}") from error
 
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """Of every release: name, what, shape, sensitivity, noise and portion of the budget, as text."""
+        for record in self.ledger:
+            numbers = (f"{record.sensitivity:.4g}", f"{record.noise_scale:.4g}{_steps(record)}")
+            yield record.name, record.what, _shape(record), *numbers, self._share(record)
+
+    def __repr__(self) -> str:
+        what = f"{self.verdict}; {len(list(self.ledger))} releases, {len(self.warnings)} warnings"
+        return f"PrivacyReport({what})"
+
+    def _repr_html_(self) -> str:
+        from apportion.accounts.cards import report_card
+
+        return report_card(self)
+
     def __str__(self) -> str:
         lines = [
             self.verdict,
@@ -211,15 +229,8 @@ class PrivacyReport:
             releases.add_column(title)
         for title in ("sensitivity", "noise", "budget"):
             releases.add_column(title, justify="right")
-        for record in self.ledger:
-            numbers = (f"{record.sensitivity:.4g}", f"{record.noise_scale:.4g}{_steps(record)}")
-            releases.add_row(
-                escape(record.name),
-                escape(record.what),
-                _shape(record),
-                *numbers,
-                self._share(record),
-            )
+        for row in self.rows():
+            releases.add_row(*map(escape, row))
 
         def listed(values: Mapping[str, Any]) -> Table:
             table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
@@ -251,11 +262,6 @@ class PrivacyReport:
     def _share(self, record: Record) -> str:
         total = self.ledger.mu
         return f"{record.mu**2 / total**2:.1%}" if math.isfinite(total) else "-"
-
-
-def _percent(part: float) -> str:
-    """A share in percent, never rounded up to certainty."""
-    return f"{min(100 * part, 99.99):.4g} %" if part < 1 else "100 %"
 
 
 def _shape(record: Record) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from apportion.checks import number, whole, word
+from apportion.data.cards import catalog_fact, data_card
 from apportion.data.catalog import Catalog, id_type, read_catalog
 from apportion.data.files import has_column, read_columns, table_of
 from apportion.data.graph import Graph, mix
@@ -460,6 +461,23 @@ class Interactions:
         if self.explicit and self.rating_range:
             facts.append("ratings from {:g} to {:g}".format(*self.rating_range))
         return f"Interactions({', '.join(facts)})"
+
+    def _repr_html_(self) -> str:
+        return data_card(
+            "Interactions",
+            {
+                "items": catalog_fact(self),
+                "feedback": "ratings" if self.explicit else "events",
+                **(
+                    {"rating range": "{:g} to {:g}".format(*self.rating_range)}
+                    if self.rating_range
+                    else {}
+                ),
+                **({"events": self.events} if self.events else {}),
+                "times": "none" if self.time is None else "given, for splits alone",
+            },
+            "summary() tells them",
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from apportion.checks import number, whole
+from apportion.data.cards import catalog_fact, data_card
 from apportion.data.catalog import Catalog, read_catalog, read_positions
 from apportion.data.files import table_of
 from apportion.data.graph import Graph, mix
@@ -255,6 +256,10 @@ class TaskData:
         # Public facts only: the numbers of rows and users are not.
         tasks = f"tasks={self.tasks}, " if self.catalog_is_public else ""
         return f"TaskData({tasks}dimension={self.dimension})"
+
+    def _repr_html_(self) -> str:
+        known = {"tasks": catalog_fact(self), "features": self.dimension}
+        return data_card("TaskData", known, "look at its arrays")
 
 
 def _sort_within(pair: Integers, pairs: int, content: NDArray[np.uint64]) -> NDArray[np.int64]:

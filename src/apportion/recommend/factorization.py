@@ -154,6 +154,16 @@ class MatrixFactorization(Estimator, Recommender):
         self.seed = seed
         self.noise_seed = noise_seed
 
+    def __repr__(self) -> str:
+        return Recommender.__repr__(self) if self._trained else Estimator.__repr__(self)
+
+    def _repr_html_(self) -> str:
+        return Recommender._repr_html_(self) if self._trained else Estimator._repr_html_(self)
+
+    @property
+    def _trained(self) -> bool:
+        return hasattr(self, "released_")
+
     def fit(
         self,
         data: Interactions,

@@ -42,3 +42,8 @@ class ItemModel:
     privacy: PrivacyReport
     intercepts: Scores | None = None
     training: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        items, factors = self.items.shape
+        facts = f"{items} items, {factors} factors, {self.fold_in.feedback}"
+        return f"{type(self).__name__}({facts}: {self.privacy.verdict})"

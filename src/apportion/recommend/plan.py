@@ -61,11 +61,25 @@ class Plan:
         if self.rest > 0:
             yield "training", f"{self.of_rest}, chosen after counts", self.rest
 
+    def _rows(self) -> Iterator[tuple[str, str, str, str]]:
+        for name, what, share in self._lines():
+            yield name, what, f"{share:.1%}", self._noise(share).partition(", noise ")[2] or "-"
+
     def __str__(self) -> str:
         lines = (
             f"  {name:<20} {what:<44} {self._noise(share)}" for name, what, share in self._lines()
         )
         return "\n".join([self._title, *lines])
+
+    def __repr__(self) -> str:
+        return f"Plan({self._title.removeprefix('plan ').partition(';')[0]}; {len(self.releases)} releases)"
+
+    def _repr_html_(self) -> str:
+        from apportion.pages import card, table
+
+        title, _, note = self._title.partition("; ")
+        pieces = table(("release", "what", "budget", "noise"), self._rows(), numbers=2)
+        return card(title.capitalize(), pieces, verdict=note, tone="dim")
 
     def __rich__(self) -> "RenderableType":
         from rich.console import Group
@@ -77,10 +91,8 @@ class Plan:
         table.add_column("what")
         table.add_column("budget", justify="right")
         table.add_column("noise", justify="right")
-        for name, what, share in self._lines():
-            table.add_row(
-                name, what, f"{share:.1%}", self._noise(share).partition(", noise ")[2] or "-"
-            )
+        for row in self._rows():
+            table.add_row(*row)
         return Group(Text(self._title, style="bold"), table)
 
     @property

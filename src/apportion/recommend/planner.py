@@ -87,6 +87,27 @@ class Forecast:
     error: float
     by_bucket: tuple[float, ...]
 
+    def __repr__(self) -> str:
+        return f"Forecast({self._settings}: error {self.error:.4g})"
+
+    def _repr_html_(self) -> str:
+        from apportion.pages import Series, bar_chart, card, paragraph
+
+        names = ["tail", *range(2, len(self.by_bucket)), "head"]
+        chart = bar_chart("expected error by popularity", names, [Series("error", self.by_bucket)])
+        note = (
+            "to expect before training: of ratings the RMSE in units of the label bound, of events the share "
+            "of what could be learned that is lost; below by popularity of items, each fifth"
+        )
+        said = f"expected error {self.error:.4g} with {self._settings}"
+        return card("Forecast", paragraph(note, "dim"), chart, verdict=said)
+
+    @property
+    def _settings(self) -> str:
+        share = self.choice.intercept_share
+        intercepts = f", {share:.0%} for intercepts" if share > 0 else ""
+        return f"{self.choice.factors} factors, {self.choice.sweeps} sweeps{intercepts}"
+
 
 def forecast(
     choice: Choice, feedback: Feedback, counts: Array, scale: Array, mu: float, gramian_share: float

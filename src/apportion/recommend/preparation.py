@@ -55,6 +55,9 @@ class Preparation:
     warnings: tuple[str, ...] = ()
     paid: str | None = None
 
+    def __repr__(self) -> str:
+        return f"Preparation({len(self.item_ids)} items, {len(list(self.ledger))} releases)"
+
     def check(self, training: Mapping[str, str]) -> None:
         """Refuse to go on with a training of another kind, before anything more is released."""
         for name, value in training.items():

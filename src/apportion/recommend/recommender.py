@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from apportion.accounts import PrivacyReport
+from apportion.accounts.cards import model_card
 from apportion.checks import number, whole, word
 from apportion.data import Interactions
 from apportion.data.ids import Integers
@@ -18,6 +19,11 @@ from apportion.frames import pl
 from apportion.recommend.histories import History, read_histories
 from apportion.recommend.model import Array, Ids, ItemModel, Scores
 from apportion.recommend.scoring import Scorer, Wanted, rows_at_once
+
+_USE = (
+    "the items may be published under this guarantee; they recommend from a person's own history alone, "
+    "wherever that is"
+)
 
 
 class Recommender:
@@ -29,9 +35,22 @@ class Recommender:
         self.released_ = released
 
     def __repr__(self) -> str:
+        return repr(self.released).replace("ItemModel", type(self).__name__, 1)
+
+    def _repr_html_(self) -> str:
+        step = self.released.fold_in
         items, factors = self.items.shape
-        facts = f"{items} items, {factors} factors, {self.released.fold_in.feedback}"
-        return f"{type(self).__name__}({facts}: {self.privacy.verdict})"
+        ratings = (
+            "ratings from {:g} to {:g}".format(*step.rating_range)
+            if step.rating_range
+            else "ratings"
+        )
+        known: dict[str, object] = {
+            "items": items,
+            "factors": factors,
+            "trained on": ratings if step.feedback == "explicit" else "events",
+        }
+        return model_card(type(self).__name__, self.privacy, known, _USE)
 
     @property
     def released(self) -> ItemModel:

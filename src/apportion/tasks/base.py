@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from apportion.accounts import Budget, PrivacyReport
+from apportion.accounts.cards import model_card
 from apportion.accounts.checkpoint import Checkpoint
 from apportion.accounts.listening import told_listener
 from apportion.accounts.places import can_keep, is_ours, mark_resumable, new_place, remove
@@ -37,6 +38,11 @@ from apportion.version import __version__
 
 # A delta above this is not a guarantee that anybody should rely on.
 LARGE_DELTA = 1e-3
+# Parameters are shown up to this length: two lines of a terminal.
+_LONGEST_REPR = 130
+MODELS_USE = (
+    "the models may be published under this guarantee; they predict from a person's features alone"
+)
 
 
 class Estimator:
@@ -126,10 +132,26 @@ class Estimator:
         self.drop_checkpoint()
 
     def __repr__(self) -> str:
-        inside = ", ".join(
-            f"{name}={value!r}" for name, value in self.get_params(deep=False).items()
-        )
+        inside = ", ".join(f"{name}={value}" for name, value in self._changed().items())
+        if len(inside) > _LONGEST_REPR:
+            inside = inside[:_LONGEST_REPR] + "..."
         return f"{type(self).__name__}({inside})"
+
+    def _repr_html_(self) -> str:
+        from apportion.pages import card, facts
+
+        return card(
+            type(self).__name__, facts(self._changed()), verdict="not trained yet", tone="dim"
+        )
+
+    def _changed(self) -> dict[str, str]:
+        """The budget, and what is not as by default."""
+        default = inspect.signature(type(self).__init__).parameters
+        return {
+            name: repr(value)
+            for name, value in self.get_params(deep=False).items()
+            if name in ("epsilon", "delta") or repr(value) != repr(default[name].default)
+        }
 
 
 Place = str | Path | bool | None  # of a checkpoint, as ``fit`` takes it
@@ -434,6 +456,19 @@ class MultiTaskLinear(Estimator):
             warnings = ("the catalog was read from the data: which tasks exist is not covered",)
         public = {"catalog": catalog, "dimension": data.dimension, **self._public_parameters()}
         return make_report(curator, self.allocation, public, warnings, budget=paid)
+
+    def __repr__(self) -> str:
+        if not hasattr(self, "coef_"):
+            return super().__repr__()
+        tasks, dimension = self.coef_.shape
+        return f"{type(self).__name__}({tasks} tasks, {dimension} features: {self.privacy.verdict})"
+
+    def _repr_html_(self) -> str:
+        if not hasattr(self, "coef_"):
+            return super()._repr_html_()
+        tasks, dimension = self.coef_.shape
+        known: dict[str, object] = {"tasks": tasks, "features": dimension, "loss": self._loss.name}
+        return model_card(type(self).__name__, self.privacy, known, MODELS_USE)
 
     @property
     def privacy(self) -> PrivacyReport:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from apportion.accounts import Budget, PrivacyReport
+from apportion.accounts.cards import model_card
 from apportion.allocation import AdaptiveWeights, Allocation
 from apportion.checks import whole
 from apportion.data import TaskData
@@ -17,7 +18,7 @@ from apportion.engine import Engine
 from apportion.errors import DataError, NotFittedError, ParameterError
 from apportion.privacy import NoiseSource, clip_rows
 from apportion.privacy.bounds import check_bound
-from apportion.tasks.base import Estimator
+from apportion.tasks.base import MODELS_USE, Estimator
 from apportion.tasks.descent import MultiTaskDescent
 from apportion.tasks.losses import Loss
 from apportion.tasks.schedules import Steps, find_steps
@@ -140,6 +141,18 @@ class MultiTaskClassifier(Estimator):
         self.intercept_ = np.full(data.tasks, math.log(share)) + constant
         self.privacy_ = self._report(model.privacy, bound)
         return self
+
+    def __repr__(self) -> str:
+        if not hasattr(self, "privacy_"):
+            return super().__repr__()
+        classes, dimension = self.coef_.shape
+        return f"{type(self).__name__}({classes} classes, {dimension} features: {self.privacy.verdict})"
+
+    def _repr_html_(self) -> str:
+        if not hasattr(self, "privacy_"):
+            return super()._repr_html_()
+        known: dict[str, object] = {"classes": len(self.classes_), "features": self.coef_.shape[1]}
+        return model_card(type(self).__name__, self.privacy, known, MODELS_USE)
 
     def _report(self, report: PrivacyReport, bound: float) -> PrivacyReport:
         own = {
