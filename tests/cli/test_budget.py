@@ -37,15 +37,15 @@ def test_create_show_reserve_and_history(tmp_path: Path) -> None:
         run("budget", "create", budget, "--epsilon", 2, "--delta", 1e-5)
 
 
-def test_plan_and_fit_draw_from_one_budget(tmp_path: Path) -> None:
-    data, budget, plan = tmp_path / "ratings.csv", tmp_path / "budget.db", tmp_path / "plan.json"
+def test_prepare_and_fit_draw_from_one_budget(tmp_path: Path) -> None:
+    data, budget, first = (tmp_path / name for name in ("ratings.csv", "budget.db", "first.json"))
     interactions().write_csv(data)
     run("budget", "create", budget, "--epsilon", 6, "--delta", 1e-5)
     paid = [*QUICK, "--epsilon", 5, "--budget", budget]
-    run("plan", data, *paid, "--out", plan)
+    run("prepare", data, *paid, "--out", first)
     spent = Budget(budget).epsilon
     assert 0 < spent < 5
-    run("fit", data, *paid, "--plan", plan, "--out", tmp_path / "model")
+    run("fit", data, *paid, "--preparation", first, "--out", tmp_path / "model")
     assert Budget(budget).epsilon == pytest.approx(5.0)
     with pytest.raises(BudgetExceededError, match="would pass the budget"):
         run("fit", data, *paid, "--out", tmp_path / "second")

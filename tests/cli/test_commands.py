@@ -11,11 +11,13 @@ import pytest
 from apportion.version import __version__
 
 
-def apportion(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def apportion(
+    *arguments: str, cwd: Path | None = None, answer: str | None = None
+) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", "from apportion.cli import main; main()", *arguments]
     environment = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
     return subprocess.run(
-        command, capture_output=True, text=True, cwd=cwd, env=environment, check=False
+        command, capture_output=True, text=True, cwd=cwd, env=environment, check=False, input=answer
     )
 
 

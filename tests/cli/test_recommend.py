@@ -176,10 +176,10 @@ def test_the_engine_is_chosen(
 
         monkeypatch.setattr(each, "load", load_rows)
     rated = ["--rating-range", 1, 5, "--items", "public", "--epsilon", 20, *options]
-    run("plan", here / "ratings.csv", *rated, "--out", tmp_path / "plan.json")
+    run("prepare", here / "ratings.csv", *rated, "--yes", "--out", tmp_path / "first.json")
     sizes = ["--factors", 4, "--sweeps", 1]
-    plan = ["--plan", tmp_path / "plan.json"]
-    run("fit", here / "ratings.csv", *rated, *sizes, *plan, "--out", tmp_path / "m")
+    first = ["--preparation", tmp_path / "first.json"]
+    run("fit", here / "ratings.csv", *rated, *sizes, *first, "--out", tmp_path / "m")
     assert loaded == [kind, kind]
     assert load(tmp_path / "m").privacy.private
 

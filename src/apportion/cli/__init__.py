@@ -21,6 +21,7 @@ from apportion.cli import (
     evaluate,
     fit,
     plan,
+    prepare,
     recommend,
     report,
     reproduce,
@@ -72,6 +73,7 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("plan")(plan.plan)
+app.command("prepare")(prepare.prepare)
 app.command("fit")(fit.fit)
 app.command("evaluate")(evaluate.evaluate)
 app.command("recommend")(recommend.recommend)

@@ -60,10 +60,10 @@ def fit(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a model that is there already.")
     ] = False,
-    plan: Annotated[
+    preparation: Annotated[
         Path | None,
         typer.Option(
-            help="Resume what apportion plan released; its other options must be the same."
+            help="Resume what apportion prepare released; its other options must be the same."
         ),
     ] = None,
     checkpoint: Annotated[
@@ -149,8 +149,8 @@ def fit(
         raise typer.BadParameter("does not go with --epsilon", param_hint="'--not-private'")
     if not_private and budget is not None:
         raise typer.BadParameter("does not go with --budget", param_hint="'--not-private'")
-    if not_private and plan is not None:
-        raise typer.BadParameter("does not go with --plan", param_hint="'--not-private'")
+    if not_private and preparation is not None:
+        raise typer.BadParameter("does not go with --preparation", param_hint="'--not-private'")
     training = Training(
         source=find_source(data, data_set, (user, item, rating), implicit, positives),
         items=items,
@@ -186,7 +186,7 @@ def fit(
         model = training.model()
         planned = model.plan()
         source = None if budget is None else Budget(budget)
-        preparation = None if plan is None else Preparation.read(plan)
+        prepared = None if preparation is None else Preparation.read(preparation)
     with console.status("reading ..."):
         interactions = training.read()
         named = training.titles(titles, interactions)
@@ -206,7 +206,7 @@ def fit(
         model.fit(
             interactions,
             on_sweep=show,
-            preparation=preparation,
+            preparation=prepared,
             budget=source,
             checkpoint=not (no_checkpoint or not_private) if checkpoint is None else checkpoint,
         )

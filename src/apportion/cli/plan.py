@@ -1,34 +1,20 @@
-"""``apportion plan``: what to expect of a training, before it is paid for."""
+"""``apportion plan``: how a training will spend its budget, and what to expect of it. Free: reads no data."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
-from apportion.cli.reading import (
-    DataSetName,
-    ItemColumn,
-    Positives,
-    RatingColumn,
-    UserColumn,
-)
+from apportion.cli.forecasts import data_of_counts, forecast_table
+from apportion.cli.reading import DATA_PANEL, Name
 from apportion.cli.terminal import Terminal
 from apportion.cli.training import (
     AllocationName,
-    BudgetFile,
-    Data,
     Delta,
-    EngineName,
-    EngineOption,
     Epsilon,
     Factors,
     Implicit,
     InterceptShare,
-    Items,
-    Outside,
-    OutsideRange,
     RatingRange,
     SampledItems,
     Solver,
@@ -37,37 +23,63 @@ from apportion.cli.training import (
     StatisticsName,
     Sweeps,
     TopShare,
-    Training,
     WeightExponent,
     find_allocation,
     find_solver,
-    find_source,
+    new_model,
 )
-from apportion.data.files import written_whole
-from apportion.errors import ParameterError
 
 if TYPE_CHECKING:
-    from apportion.recommend.planner import Forecast
+    from apportion.data import Interactions
+    from apportion.recommend import MatrixFactorization
+    from apportion.recommend.preparation import Preparation
 
 
 def plan(
-    data: Data,
-    out: Annotated[
-        Path, typer.Option(help="File for what was released; fit --plan FILE resumes it.")
-    ],
-    data_set: DataSetName = None,
-    user: UserColumn = None,
-    item: ItemColumn = None,
-    rating: RatingColumn = None,
-    implicit: Implicit = False,
-    positives: Positives = None,
     rating_range: RatingRange = None,
-    outside: OutsideRange = Outside.error,
-    items: Items = None,
+    implicit: Implicit = False,
+    users: Annotated[
+        int | None,
+        typer.Option(min=2, help="About how many there will be.", rich_help_panel=DATA_PANEL),
+    ] = None,
+    items: Annotated[
+        int | None, typer.Option(min=1, help="How many there are.", rich_help_panel=DATA_PANEL)
+    ] = None,
+    rows: Annotated[
+        int | None, typer.Option(min=1, help="About how many.", rich_help_panel=DATA_PANEL)
+    ] = None,
+    like: Annotated[
+        Name | None,
+        typer.Option(help="As many as this data set has.", rich_help_panel=DATA_PANEL),
+    ] = None,
+    counts: Annotated[
+        Path | None,
+        typer.Option(
+            help="CSV or Parquet file with a public number of users per item.",
+            rich_help_panel=DATA_PANEL,
+        ),
+    ] = None,
+    column: Annotated[
+        str | None,
+        typer.Option(show_default="count", help="Its column.", rich_help_panel=DATA_PANEL),
+    ] = None,
+    preparation: Annotated[
+        Path | None,
+        typer.Option(
+            help="What apportion prepare released, and paid for.", rich_help_panel=DATA_PANEL
+        ),
+    ] = None,
+    private_items: Annotated[
+        bool,
+        typer.Option(
+            "--private-items",
+            help="As fit --items private: items are chosen privately.",
+            rich_help_panel=DATA_PANEL,
+        ),
+    ] = False,
     top_share: TopShare = None,
     epsilon: Epsilon = None,
     delta: Delta = 1e-5,
-    budget: BudgetFile = None,
     factors: Factors = None,
     sweeps: Sweeps = None,
     intercept_share: InterceptShare = None,
@@ -75,88 +87,134 @@ def plan(
     weight_exponent: WeightExponent = None,
     k: SampledItems = None,
     statistics: StatisticsName = Statistics.shared,
-    engine: EngineOption = EngineName.auto,
 ) -> None:
-    """Show what error to expect of a training, by popularity of items, before it is paid for.
+    """Show how a training will spend its budget, and what error to expect. Free: no data is read.
 
-    Releases what a training releases first in any case, noisy counts above all, and predicts from these
-    numbers alone, in closed form, how well each setting will do; fit would take the first. This costs
-    its part of the budget. [bold]fit --plan[/bold] resumes it and spends the rest, every time it is run.
-    With [bold]--budget[/bold], here and there, this part is paid here and the rest there.
+    What is released, with which noise, follows from the options alone. What to expect, by popularity of
+    items, takes public facts besides: about how many users, items and rows there will be (or a data set
+    that is like them), public numbers of users per item, or what [bold]apportion prepare[/bold] has
+    released. From sizes and counts data are simulated, and the forecast is made of those.
 
     For ratings the forecast is the RMSE; for events it is the share of what could be learned about tastes
     that noise takes away. Forecasts assume that tastes are about as varied as in known data.
 
     [bold]Examples[/bold]
 
-      apportion plan ratings.csv --rating-range 1 5 --items items.txt --epsilon 1 --out plan.json
+      apportion plan --rating-range 1 5 --epsilon 1
 
-      apportion fit ratings.csv --rating-range 1 5 --items items.txt --epsilon 1 --plan plan.json --out model
+      apportion plan --rating-range 1 5 --users 50000 --items 2000 --rows 1000000 --epsilon 1
+
+      apportion plan --like ml-20m --epsilon 5 --factors 32
+
+      apportion plan --rating-range 1 5 --preparation first.json
     """
-    training = Training(
-        source=find_source(data, data_set, (user, item, rating), implicit, positives),
-        items=items,
-        top_share=top_share,
-        rating_range=rating_range,
-        outside=outside,
-        epsilon=1.0 if epsilon is None else epsilon,
-        delta=delta,
-        allocation=find_allocation(allocation, weight_exponent, k),
-        parameters={
-            "factors": factors,
-            "sweeps": sweeps,
-            "offsets__intercept_share": intercept_share,
-            "solver": find_solver(Solver.ssp, statistics),
-            "engine": engine.value,
-        },
-    )
+    sizes = {"users": users, "items": items, "rows": rows}
+    _check_usage(sizes, like, counts, column, preparation)
+    if like is not None:
+        from apportion.data.simulate import SHAPES
+
+        known = SHAPES[like.value]["rating_range"]
+        implicit = implicit or known is None
+        rating_range = known if rating_range is None else rating_range
+    if rating_range is None and not implicit:
+        raise typer.BadParameter(
+            "give the smallest and largest possible rating, as in --rating-range 1 5; for events "
+            "without ratings: --implicit",
+            param_hint="'--rating-range'",
+        )
+    if top_share is not None and private_items:
+        raise typer.BadParameter("does not go with --private-items", param_hint="'--top-share'")
+    rating_range = None if implicit else rating_range
     console = Terminal()
     with console.status("starting ..."):
-        if out.exists():
-            raise ParameterError(f"{out} exists already")
-        if not out.parent.is_dir():
-            raise ParameterError(f"there is no folder {out.parent}")
-        from apportion.accounts.budget import Budget
+        model = new_model(
+            implicit=implicit,
+            catalog="private" if private_items else "public",
+            top_share=top_share,
+            epsilon=1.0 if epsilon is None else epsilon,
+            delta=delta,
+            allocation=find_allocation(allocation, weight_exponent, k),
+            parameters={
+                "factors": factors,
+                "sweeps": sweeps,
+                "offsets__intercept_share": intercept_share,
+                "solver": find_solver(Solver.ssp, statistics),
+            },
+        )
+        planned = model.plan()
+    console.print(planned)
+    with console.status("simulating ..."):
+        known_before = _preparation(
+            model, sizes, like, counts, column or "count", preparation, rating_range
+        )
+    if known_before is None:
+        console.print(
+            "what error to expect takes public facts: --users, --items and --rows; --like; --counts; or "
+            "--preparation",
+            highlight=False,
+        )
+        return
+    found = model.forecasts(known_before)
+    unit = 1.0 if rating_range is None else model.label_bound_of(_one_row(rating_range))
+    console.print(forecast_table(found, unit, implicit))
 
-        model = training.model()
-        model.plan()
-        source = None if budget is None else Budget(budget)
-    with console.status("reading ..."):
-        interactions = training.read()
-    with console.status("counting ..."):
-        preparation = model.prepare(interactions, source)
-        # Before anything is printed: that can fail, and the budget is spent.
-        with written_whole(out) as path:
-            path.write_text(preparation.to_json(), "utf-8")
-        found = model.forecasts(preparation)
-    unit = 1.0 if training.source.implicit else model.label_bound_of(interactions)
-    console.print(_table(found, unit, training.source.implicit))
-    for warning in preparation.warnings:
-        console.print(f"[yellow]warning:[/yellow] {escape(warning)}")
-    ledger = preparation.ledger
-    console.print(
-        f"spent epsilon = {ledger.epsilon(delta):.3g} of {training.epsilon:g}, on "
-        f"{escape(', '.join(record.name for record in ledger))}; saved {escape(str(out))}\n"
-        f"to train with the first, add to the options of fit: --plan {escape(str(out))}",
-        highlight=False,
-        soft_wrap=True,
-    )
+
+def _check_usage(
+    sizes: dict[str, int | None],
+    like: Name | None,
+    counts: Path | None,
+    column: str | None,
+    preparation: Path | None,
+) -> None:
+    ways = {"--like": like, "--counts": counts, "--preparation": preparation}
+    given = [name for name, value in ways.items() if value is not None]
+    if len(given) > 1:
+        raise typer.BadParameter(f"does not go with {given[1]}", param_hint=f"'{given[0]}'")
+    if column is not None and counts is None:
+        raise typer.BadParameter("goes with --counts only", param_hint="'--column'")
+    named = [f"--{name}" for name, value in sizes.items() if value is not None]
+    if counts is not None:
+        if named != ["--users"]:
+            raise typer.BadParameter(
+                "takes --users, and of --items and --rows none", param_hint="'--counts'"
+            )
+    elif preparation is not None and named:
+        raise typer.BadParameter("does not go with --preparation", param_hint=f"'{named[0]}'")
+    elif like is None and named and len(named) < len(sizes):
+        raise typer.BadParameter(
+            "are needed together, or --like", param_hint="'--users', '--items', '--rows'"
+        )
 
 
-def _table(found: "list[Forecast]", unit: float, implicit: bool) -> Table:
-    what = "share of tastes lost" if implicit else "RMSE"
-    title = f"forecast: {what}; the best for each number of factors"
-    table = Table(title=title, title_justify="left")
-    for title in ("factors", "sweeps", *([] if implicit else ["for inter-\ncepts"])):
-        table.add_column(title, justify="right")
-    for name in ("all\nitems", "rarest\nfifth", "2nd", "3rd", "4th", "top\nfifth"):
-        table.add_column(name, justify="right")
-    best = {forecast.choice.factors: forecast for forecast in reversed(found)}
-    for forecast in sorted(best.values(), key=lambda one: one.error):
-        choice = forecast.choice
-        settings = [str(choice.factors), str(choice.sweeps)]
-        if not implicit:
-            settings.append(f"{choice.intercept_share:.0%}")
-        errors = (forecast.error, *forecast.by_bucket)
-        table.add_row(*settings, *(f"{unit * error:.3f}" for error in errors))
-    return table
+def _preparation(
+    model: "MatrixFactorization",
+    sizes: dict[str, int | None],
+    like: Name | None,
+    counts: Path | None,
+    column: str,
+    preparation: Path | None,
+    rating_range: tuple[float, float] | None,
+) -> "Preparation | None":
+    """What was released and paid for, or what simulated data would release; None without a fact."""
+    from apportion.data.simulate import SHAPES, simulate_interactions
+    from apportion.recommend.preparation import Preparation
+
+    if preparation is not None:
+        return Preparation.read(preparation)
+    if counts is not None:
+        assert sizes["users"] is not None
+        data = data_of_counts(counts, column, sizes["users"], rating_range)
+    elif like is not None or sizes["users"] is not None:
+        shape: dict[str, Any] = {} if like is None else dict(SHAPES[like.value])
+        shape |= {name: value for name, value in sizes.items() if value is not None}
+        data = simulate_interactions(**{**shape, "rating_range": rating_range})
+    else:
+        return None
+    # Nobody's data: the noise has to be like the real one, not secret.
+    return model.set_params(noise_seed=0).prepare(data)
+
+
+def _one_row(rating_range: tuple[float, float]) -> "Interactions":
+    from apportion.data import Interactions
+
+    return Interactions([0], [0], [rating_range[0]], items=1, rating_range=rating_range)

@@ -1,4 +1,4 @@
-"""What ``apportion fit`` and ``apportion plan`` have in common: which data, and which training."""
+"""What ``apportion fit``, ``prepare`` and ``plan`` have in common: which data, and which training."""
 
 import math
 from dataclasses import dataclass, field
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from apportion.allocation import Allocation
     from apportion.data import Interactions
     from apportion.recommend import GradientDescent, MatrixFactorization, SufficientStatistics
-    from apportion.recommend.catalog import ItemCatalog
 
 _ITEMS_PANEL, _PRIVACY_PANEL, _MODEL_PANEL = "Items", "Privacy", "Model"
 
@@ -230,18 +229,15 @@ class Training:
 
     def model(self) -> "MatrixFactorization":
         """Not trained yet."""
-        # Imported here so that `apportion --help` answers at once.
-        from apportion.recommend.factorization import MatrixFactorization
-
-        model = MatrixFactorization(
-            feedback="implicit" if self.source.implicit else "explicit",
+        return new_model(
+            implicit=self.source.implicit,
+            catalog="private" if self.items == "private" else "public",
+            top_share=self.top_share,
             epsilon=self.epsilon,
             delta=self.delta,
             allocation=self.allocation,
-            catalog=_catalog(self.items, self.top_share),
+            parameters=self.parameters,
         )
-        given = {name: value for name, value in self.parameters.items() if value is not None}
-        return model.set_params(**given)
 
     def read(self) -> "Interactions":
         """The data."""
@@ -264,6 +260,33 @@ class Training:
         frame = read_titles(source.data_set.value, source.path)
         titles = frame["title"].fill_null("").to_list()
         return dict(zip(frame["item"].to_list(), titles, strict=True))
+
+
+def new_model(
+    *,
+    implicit: bool,
+    catalog: str,
+    top_share: float | None,
+    epsilon: float,
+    delta: float,
+    allocation: "Allocation | None",
+    parameters: dict[str, Any],
+) -> "MatrixFactorization":
+    """A model that is not trained yet; ``parameters`` that are None are left to it."""
+    # Imported here so that `apportion --help` answers at once.
+    from apportion.recommend.catalog import MostFrequent
+    from apportion.recommend.factorization import MatrixFactorization
+
+    model = MatrixFactorization(
+        feedback="implicit" if implicit else "explicit",
+        epsilon=epsilon,
+        delta=delta,
+        allocation=allocation,
+        catalog=catalog if top_share is None else MostFrequent(top_share),
+    )
+    return model.set_params(
+        **{name: value for name, value in parameters.items() if value is not None}
+    )
 
 
 def find_source(
@@ -360,11 +383,3 @@ def find_solver(solver: Solver, statistics: Statistics) -> "SufficientStatistics
     if statistics is not Statistics.shared:
         raise typer.BadParameter("goes with --solver ssp only", param_hint="'--statistics'")
     return GradientDescent()
-
-
-def _catalog(items: str | None, top_share: float | None) -> "str | ItemCatalog":
-    from apportion.recommend.catalog import MostFrequent
-
-    if top_share is not None:
-        return MostFrequent(top_share)
-    return "private" if items == "private" else "public"

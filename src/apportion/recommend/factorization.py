@@ -19,7 +19,8 @@ from apportion.data.memory import check_memory
 from apportion.data.rows import Rows
 from apportion.engine import Engine, Session, find_engine
 from apportion.errors import DataError, ParameterError
-from apportion.privacy import Curator
+from apportion.privacy import Curator, Record
+from apportion.privacy.ledger import total_epsilon
 from apportion.recommend import exact, releases, rules
 from apportion.recommend.catalog import ItemCatalog
 from apportion.recommend.contents import from_bytes, to_bytes
@@ -309,8 +310,7 @@ class MatrixFactorization(Estimator, Recommender):
         settings = self._settings(data)
         if not settings.private:
             raise ParameterError("without privacy there is nothing to prepare: epsilon is infinite")
-        share = math.fsum(release.share for release in releases.before_training(settings))
-        cost = part_of_cost(settings.target, share)
+        cost = _preparation_cost(settings)
         with open_curator(
             settings.target, self.noise_seed, None, budget, "preparation", cost
         ) as curator:
@@ -319,6 +319,15 @@ class MatrixFactorization(Estimator, Recommender):
         return replace(
             prepared, paid=None if curator.reservation is None else curator.reservation.token
         )
+
+    def preparation_epsilon(self) -> float:
+        """The epsilon, at this delta, that ``prepare`` costs: from the parameters alone.
+
+        >>> round(MatrixFactorization(epsilon=1.0, delta=1e-5).preparation_epsilon(), 2)
+        0.35
+        """
+        settings = self._settings(None)
+        return total_epsilon(_preparation_cost(settings), settings.target.delta)
 
     def save(self, folder: str | Path, titles: Any = None) -> None:
         """As of every recommender; what a budget paid for is kept in a checkpoint until this is done."""
@@ -454,6 +463,11 @@ def _check_data(settings: Settings, data: Interactions) -> None:
     bound = check_bound("bounds.label, which follows from rating_range,", settings.label_bound)
     if bound > 1e30 * settings.feature_bound:
         raise DataError("rating_range is too wide for bounds.feature")
+
+
+def _preparation_cost(settings: Settings) -> tuple[Record, ...]:
+    share = math.fsum(release.share for release in releases.before_training(settings))
+    return part_of_cost(settings.target, share)
 
 
 def _paid_before(

@@ -1,0 +1,159 @@
+"""``apportion prepare``: release what comes before the sweeps, and see what to expect of the rest."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from apportion.cli.forecasts import forecast_table
+from apportion.cli.reading import (
+    DataSetName,
+    ItemColumn,
+    Positives,
+    RatingColumn,
+    UserColumn,
+)
+from apportion.cli.terminal import Terminal
+from apportion.cli.training import (
+    AllocationName,
+    BudgetFile,
+    Data,
+    Delta,
+    EngineName,
+    EngineOption,
+    Epsilon,
+    Factors,
+    Implicit,
+    InterceptShare,
+    Items,
+    Outside,
+    OutsideRange,
+    RatingRange,
+    SampledItems,
+    Solver,
+    Split,
+    Statistics,
+    StatisticsName,
+    Sweeps,
+    TopShare,
+    Training,
+    WeightExponent,
+    find_allocation,
+    find_solver,
+    find_source,
+)
+from apportion.data.files import written_whole
+from apportion.errors import ParameterError
+
+
+def prepare(
+    data: Data,
+    out: Annotated[
+        Path,
+        typer.Option(help="File for what was released; fit --preparation FILE resumes it."),
+    ],
+    data_set: DataSetName = None,
+    user: UserColumn = None,
+    item: ItemColumn = None,
+    rating: RatingColumn = None,
+    implicit: Implicit = False,
+    positives: Positives = None,
+    rating_range: RatingRange = None,
+    outside: OutsideRange = Outside.error,
+    items: Items = None,
+    top_share: TopShare = None,
+    epsilon: Epsilon = None,
+    delta: Delta = 1e-5,
+    budget: BudgetFile = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Pay without a budget, and without being asked.")
+    ] = False,
+    factors: Factors = None,
+    sweeps: Sweeps = None,
+    intercept_share: InterceptShare = None,
+    allocation: Split = AllocationName.adaptive,
+    weight_exponent: WeightExponent = None,
+    k: SampledItems = None,
+    statistics: StatisticsName = Statistics.shared,
+    engine: EngineOption = EngineName.auto,
+) -> None:
+    """Release what a training releases first, and show what error to expect, by popularity of items.
+
+    These are noisy counts above all. From these numbers alone it is predicted, in closed form, how well each
+    setting will do; fit would take the first. This costs its part of the epsilon, which is said before:
+    give a [bold]--budget[/bold] that pays, or say [bold]--yes[/bold]. [bold]fit --preparation[/bold] resumes
+    it and spends the rest, every time it is run; with the same budget this part is not paid again. What can
+    be expected before anything is spent is shown by [bold]apportion plan[/bold].
+
+    [bold]Examples[/bold]
+
+      apportion prepare ratings.csv --rating-range 1 5 --items items.txt --budget budget.db --out first.json
+
+      apportion fit ratings.csv --rating-range 1 5 --items items.txt --budget budget.db
+      --preparation first.json --out model
+    """
+    training = Training(
+        source=find_source(data, data_set, (user, item, rating), implicit, positives),
+        items=items,
+        top_share=top_share,
+        rating_range=rating_range,
+        outside=outside,
+        epsilon=1.0 if epsilon is None else epsilon,
+        delta=delta,
+        allocation=find_allocation(allocation, weight_exponent, k),
+        parameters={
+            "factors": factors,
+            "sweeps": sweeps,
+            "offsets__intercept_share": intercept_share,
+            "solver": find_solver(Solver.ssp, statistics),
+            "engine": engine.value,
+        },
+    )
+    console = Terminal()
+    with console.status("starting ..."):
+        if out.exists():
+            raise ParameterError(f"{out} exists already")
+        if not out.parent.is_dir():
+            raise ParameterError(f"there is no folder {out.parent}")
+        from apportion.accounts.budget import Budget
+
+        model = training.model()
+        price = model.preparation_epsilon()
+        source = None if budget is None else Budget(budget)
+    if source is None and not yes:
+        _ask(price, training.epsilon)
+    with console.status("reading ..."):
+        interactions = training.read()
+    with console.status("counting ..."):
+        preparation = model.prepare(interactions, source)
+        # Before anything is printed: that can fail, and the budget is spent.
+        with written_whole(out) as path:
+            path.write_text(preparation.to_json(), "utf-8")
+        found = model.forecasts(preparation)
+    unit = 1.0 if training.source.implicit else model.label_bound_of(interactions)
+    console.print(forecast_table(found, unit, training.source.implicit))
+    for warning in preparation.warnings:
+        console.print(f"[yellow]warning:[/yellow] {escape(warning)}")
+    ledger = preparation.ledger
+    console.print(
+        f"spent epsilon = {ledger.epsilon(delta):.3g} of {training.epsilon:g}, on "
+        f"{escape(', '.join(record.name for record in ledger))}; saved {escape(str(out))}\n"
+        f"to train with the first, add to the options of fit: --preparation {escape(str(out))}",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _ask(price: float, epsilon: float) -> None:
+    """Say what it costs; go on if somebody says yes to that."""
+    what = f"prepare releases noisy counts: epsilon = {price:.3g} of {epsilon:g}"
+    try:
+        agreed = typer.confirm(f"{what}, counted by no budget. Spend it?", err=True)
+    except typer.Abort:
+        agreed = False
+    if not agreed:
+        raise typer.BadParameter(
+            f"{what}. Give --budget FILE, which pays and counts it, or --yes. Nothing was released",
+            param_hint="'--budget' / '--yes'",
+        )
