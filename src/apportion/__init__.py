@@ -20,7 +20,7 @@ from apportion.allocation import (
     UniformWeights,
     theory,
 )
-from apportion.data import Interactions, TaskData, simulate_interactions, simulate_tasks
+from apportion.data import Interactions, TaskData, UserKFold, simulate_interactions, simulate_tasks
 from apportion.engine import CpuEngine, Engine, ReferenceEngine, SparkEngine
 from apportion.errors import (
     ApportionError,
@@ -94,6 +94,7 @@ __all__ = [
     "TaskData",
     "UniformSampling",
     "UniformWeights",
+    "UserKFold",
     "__version__",
     "delta_from_epsilon",
     "epsilon_from_mu",

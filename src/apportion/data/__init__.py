@@ -1,5 +1,6 @@
 """Data in: who takes part in what, with which features and labels; checked once, here."""
 
+from apportion.data.folds import UserKFold
 from apportion.data.graph import Graph
 from apportion.data.interactions import HeldOut, Interactions
 from apportion.data.simulate import SHAPES, simulate_interactions, simulate_tasks
@@ -11,6 +12,7 @@ __all__ = [
     "HeldOut",
     "Interactions",
     "TaskData",
+    "UserKFold",
     "simulate_interactions",
     "simulate_tasks",
 ]

@@ -205,6 +205,23 @@ class TaskData:
         """The examples at these row numbers (or where this mask is true), catalog unchanged."""
         return self.remade(rows, self.task[rows], self.labels[rows])
 
+    def __len__(self) -> int:
+        """The number of rows. Not public."""
+        return len(self.labels)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and features, as scikit-learn asks for them. Not public."""
+        return len(self), self.dimension
+
+    def __getitem__(self, rows: Any) -> "TaskData":
+        """``take``, for folds of scikit-learn; see ``UserKFold``."""
+        if isinstance(rows, tuple) and len(rows) == 2 and rows[1] is Ellipsis:
+            rows = rows[0]
+        if not isinstance(rows, (slice, list, np.ndarray)):
+            raise DataError("examples are chosen by a list of row numbers, a mask or a slice")
+        return self.take(np.arange(len(self))[rows])
+
     def remade(self, rows: NDArray[Any], task: Integers, labels: NDArray[np.float64]) -> "TaskData":
         """Examples with the users and features of these rows, and other tasks and labels."""
         if len(task) and not 0 <= task.min() <= task.max() < self.tasks:

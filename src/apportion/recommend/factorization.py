@@ -63,13 +63,13 @@ from apportion.recommend.training import (
     typical_weights,
 )
 from apportion.tasks.base import (
-    Estimator,
     array_from_bytes,
     array_to_bytes,
     make_report,
     open_checkpoint,
     open_curator,
 )
+from apportion.tasks.estimator import Estimator
 
 Array = NDArray[np.float64]
 OnSweep = Callable[[int, int], object]
@@ -191,6 +191,7 @@ class MatrixFactorization(Estimator, Recommender):
                 ``drop_checkpoint``; True makes one there without a budget, too, and False makes none.
         """
         settings = self._settings(data)
+        self._warn_of_copies()
         if preparation is not None:
             preparation.check(kind_of(settings))
         paid, cost = _paid_before(settings, preparation, budget)

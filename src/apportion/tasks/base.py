@@ -1,12 +1,10 @@
 """What the estimators share: parameters as in scikit-learn, and the start and end of a private fit."""
 
-import inspect
 import io
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 from warnings import warn
@@ -18,7 +16,7 @@ from apportion.accounts import Budget, PrivacyReport
 from apportion.accounts.cards import model_card
 from apportion.accounts.checkpoint import Checkpoint
 from apportion.accounts.listening import told_listener
-from apportion.accounts.places import can_keep, is_ours, mark_resumable, new_place, remove
+from apportion.accounts.places import can_keep, is_ours, mark_resumable, new_place
 from apportion.accounts.reservation import Reservation
 from apportion.allocation import Allocation
 from apportion.allocation.counts import Counts
@@ -27,131 +25,20 @@ from apportion.data.ids import Integers, find_ids, read_ids
 from apportion.data.tasks import read_matrix
 from apportion.engine import Engine, Session, find_engine
 from apportion.errors import (
-    ApportionError,
     DataError,
     NotFittedError,
     ParameterError,
 )
 from apportion.privacy import Curator, NoiseSource, PrivacyTarget, Record
+from apportion.tasks.estimator import Estimator, Kind, has_no_secret
 from apportion.tasks.losses import Loss, find_loss
 from apportion.version import __version__
 
 # A delta above this is not a guarantee that anybody should rely on.
 LARGE_DELTA = 1e-3
-# Parameters are shown up to this length: two lines of a terminal.
-_LONGEST_REPR = 130
 MODELS_USE = (
     "the models may be published under this guarantee; they predict from a person's features alone"
 )
-
-
-class Estimator:
-    """Parameters by name, as scikit-learn's ``clone`` and its searches expect them.
-
-    Attributes
-        checkpoint_: the folder in which what the last training released is kept, if it has one.
-    """
-
-    checkpoint_: Path
-
-    @classmethod
-    def _parameter_names(cls) -> list[str]:
-        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """All parameters by name; ``deep`` also those of groups, as ``group__name``."""
-        own = {name: getattr(self, name) for name in self._parameter_names()}
-        if not deep:
-            return own
-        inside = {
-            f"{name}__{each.name}": getattr(group, each.name)
-            for name in own
-            if is_dataclass(group := self._group(name)) and not isinstance(group, type)
-            for each in fields(group)
-        }
-        return own | inside
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters by name; ``group__name`` sets one of a group, after the group itself.
-
-        >>> from apportion import MultiTaskRidge
-        >>> MultiTaskRidge().set_params(allocation__exponent=0.25).allocation.exponent
-        0.25
-        """
-        for name, value in sorted(params.items(), key=lambda each: "__" in each[0]):
-            group, _, inside = name.partition("__")
-            if group not in self._parameter_names():
-                raise ParameterError(
-                    f"{type(self).__name__} has no parameter {group!r}; "
-                    f"it has {', '.join(self._parameter_names())}"
-                )
-            if not inside:
-                setattr(self, name, value)
-                continue
-            old = self._group(group)
-            names = [each.name for each in fields(old)] if is_dataclass(old) else []
-            if inside not in names:
-                raise ParameterError(
-                    f"{group} has no parameter {inside!r}; it has {', '.join(names)}"
-                )
-            setattr(self, group, replace(old, **{inside: value}))
-        return self
-
-    def _group(self, name: str) -> Any:
-        """The parameter of this name; one that is given in short, as the group that it stands for."""
-        return getattr(self, name)
-
-    def _public_parameters(self) -> dict[str, Any]:
-        """Every parameter but the budget, as it is used, for the privacy report."""
-        elsewhere = {"epsilon", "delta", "allocation", "engine", "noise_seed"}
-        return {
-            name: value
-            for name, value in self.get_params(deep=False).items()
-            if name not in elsewhere
-        }
-
-    def drop_checkpoint(self) -> None:
-        """Remove what was kept of the last training, because it had a budget, until its model is saved.
-
-        A checkpoint in a folder that you named stays yours to remove.
-        """
-        folder = vars(self).pop("checkpoint_", None)
-        if folder is not None and is_ours(folder):
-            remove(folder)
-
-    @contextmanager
-    def _kept_until_saved(self) -> Iterator[None]:
-        """What was paid for is dropped once the model is written; an error is told where it is kept."""
-        try:
-            yield
-        except (OSError, ApportionError) as error:
-            folder = vars(self).get("checkpoint_")
-            if folder is not None:
-                mark_resumable(error, folder)
-            raise
-        self.drop_checkpoint()
-
-    def __repr__(self) -> str:
-        inside = ", ".join(f"{name}={value}" for name, value in self._changed().items())
-        if len(inside) > _LONGEST_REPR:
-            inside = inside[:_LONGEST_REPR] + "..."
-        return f"{type(self).__name__}({inside})"
-
-    def _repr_html_(self) -> str:
-        from apportion.pages import card, facts
-
-        return card(
-            type(self).__name__, facts(self._changed()), verdict="not trained yet", tone="dim"
-        )
-
-    def _changed(self) -> dict[str, str]:
-        """The budget, and what is not as by default."""
-        default = inspect.signature(type(self).__init__).parameters
-        return {
-            name: repr(value)
-            for name, value in self.get_params(deep=False).items()
-            if name in ("epsilon", "delta") or repr(value) != repr(default[name].default)
-        }
 
 
 Place = str | Path | bool | None  # of a checkpoint, as ``fit`` takes it
@@ -174,7 +61,7 @@ def open_checkpoint(
     """
     parameters = model.get_params(deep=False)
     kept = folder is True or (folder is None and budget is not None)
-    if kept and (not can_keep() or _has_no_secret(parameters)):
+    if kept and (not can_keep() or has_no_secret(parameters)):
         kept, folder = False, None
     if not kept and not isinstance(folder, (str, Path)):
         yield None
@@ -212,14 +99,6 @@ def open_checkpoint(
         if vars(model).get("checkpoint_") != saved.folder:
             model.drop_checkpoint()  # of an earlier training
         model.checkpoint_ = saved.folder
-
-
-def _has_no_secret(parameters: Mapping[str, Any]) -> bool:
-    """Whether nothing is worth keeping: the noise is known, or there is none."""
-    epsilon = parameters["epsilon"]
-    return parameters["noise_seed"] is not None or (
-        isinstance(epsilon, (int, float)) and math.isinf(epsilon)
-    )
 
 
 @contextmanager
@@ -392,6 +271,7 @@ class MultiTaskLinear(Estimator):
         is one by default, in the user's state folder, until ``drop_checkpoint``; False makes none.
         """
         self._check_parameters()
+        self._warn_of_copies()
         target, what = self._target(data), type(self).__name__
         data = data.ordered()  # so that nothing depends on the order of rows
         cost = None if budget is None else self._cost(target)
@@ -527,6 +407,10 @@ class MultiTaskLinear(Estimator):
                 f"got {features.shape[1]}"
             )
         return np.asarray(np.einsum("ij,ij->i", features, self.coef_[task]))
+
+    @property
+    def _kind(self) -> Kind:
+        return "classifier" if self._loss.predicts == "sign" else "regressor"
 
     @property
     def _loss(self) -> Loss:

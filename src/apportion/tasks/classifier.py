@@ -18,8 +18,9 @@ from apportion.engine import Engine
 from apportion.errors import DataError, NotFittedError, ParameterError
 from apportion.privacy import NoiseSource, clip_rows
 from apportion.privacy.bounds import check_bound
-from apportion.tasks.base import MODELS_USE, Estimator
+from apportion.tasks.base import MODELS_USE
 from apportion.tasks.descent import MultiTaskDescent
+from apportion.tasks.estimator import Estimator, Kind
 from apportion.tasks.losses import Loss
 from apportion.tasks.schedules import Steps, find_steps
 
@@ -90,6 +91,10 @@ class MultiTaskClassifier(Estimator):
         self.seed = seed
         self.noise_seed = noise_seed
 
+    @property
+    def _kind(self) -> Kind:
+        return "classifier"
+
     def _group(self, name: str) -> Any:
         value = getattr(self, name)
         return find_steps(value) if name == "steps" else value
@@ -108,6 +113,7 @@ class MultiTaskClassifier(Estimator):
         """
         if not isinstance(data, TaskData):
             raise DataError(f"fit takes a TaskData, got {type(data).__name__}")
+        self._warn_of_copies()
         if data.tasks < 2:
             raise DataError("classification needs at least two classes")
         if self.seed is None:
