@@ -82,7 +82,7 @@ HARMLESS: dict[str, str] = {
     "engine/session.py::LocalSession._mass": WHOLE,
     "engine/session.py::LocalSession._means": WHOLE,
     "engine/session.py::LocalSession._rating_moments": WHOLE,
-    "engine/session.py::LocalSession.choose": WHOLE,
+    "engine/held.py::HeldRows.choose": WHOLE,
     "engine/session.py::LocalSession.exact_sums": BASELINE,
     "engine/session.py::LocalSession.sums": WHOLE,
     "privacy/discrete.py::Scales.of": WHOLE,
