@@ -12,8 +12,7 @@ from sklearn.linear_model import Ridge
 import apportion as ap
 from apportion.accounts.declared import Declared
 from apportion.allocation.scaling import normalized
-from apportion.engine import find_engine, queries
-from apportion.engine import held
+from apportion.engine import find_engine, held, queries
 from apportion.engine.solves import solve_filtered, solve_positive
 from apportion.packing import pack, unpack
 from apportion.privacy import Curator, NoiseSource, Part, PrivacyTarget, UserBound
