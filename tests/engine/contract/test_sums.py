@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from apportion.engine import ReferenceEngine, session
+from apportion.engine import ReferenceEngine, held
 from tests.engine.contract.cases import ENGINES, Asked, answer, asked, make_rows, ready
 
 SHAPES = {
