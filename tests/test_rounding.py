@@ -81,6 +81,8 @@ HARMLESS: dict[str, str] = {
     "engine/held.py::HeldRows.choose": WHOLE,
     "engine/session.py::LocalSession._bounded_labels": WHOLE,  # int16, of norm below 2^15
     "engine/session.py::LocalSession._mass": WHOLE,
+    "engine/gains.py::_of_block": WHOLE,  # numbers of rows
+    "engine/session.py::LocalSession._fold_in_gains": WHOLE,
     "engine/session.py::LocalSession._means": WHOLE,
     "engine/session.py::LocalSession._rating_moments": WHOLE,
     "engine/session.py::LocalSession.exact_sums": BASELINE,
@@ -95,6 +97,7 @@ HARMLESS: dict[str, str] = {
     "recommend/offsets.py::release": DECLARED,
     "recommend/recommender.py::Recommender.similar_blocks": RELEASED,
     "recommend/scoring.py::Scorer.many": WHOLE,
+    "recommend/serving.py::penalties": RELEASED,
     "recommend/training.py::private_step.step": f"items: {RELEASED}",
     "tasks/base.py::MultiTaskLinear._margins": AFTER,
     "tasks/classifier.py::MultiTaskClassifier.decision_function": AFTER,

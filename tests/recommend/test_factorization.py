@@ -510,7 +510,10 @@ class TestIntercepts:
             return seen[-1]
 
         with mock.patch.object(Centering, "centers", spying):
-            model = MatrixFactorization(2, 1, epsilon=5.0, catalog=catalog).fit(ratings)
+            penalty = ap.Regularization(users=0.05)  # of halves of their ratings nobody asks then
+            model = MatrixFactorization(
+                2, 1, epsilon=5.0, catalog=catalog, regularization=penalty
+            ).fit(ratings)
             trained = len(seen)
             model.fold_in_many(ratings)
         assert len(seen) == trained + 1
@@ -522,13 +525,14 @@ class TestWhatIsChosen:
         model = MatrixFactorization(epsilon=3.0).fit(ratings)
         inputs, choice = model.privacy.public_inputs, model.forecasts_[0].choice
         # They followed from released values: nobody had to know them before.
-        assert model.privacy.chosen == asdict(choice)
+        penalty = {"serving_regularization": model.released.fold_in.regularization}
+        assert model.privacy.chosen == asdict(choice) | penalty
         assert choice.factors == model.items.shape[1]
         assert not set(inputs) & {"factors", "sweeps", "intercept_share"}
         shown = str(model.privacy).partition("chosen from released values")
         assert f"factors: {choice.factors}" in shown[2]
         assert "factors:" not in shown[0]
-        assert ap.PrivacyReport.from_json(model.privacy.to_json()).chosen == asdict(choice)
+        assert ap.PrivacyReport.from_json(model.privacy.to_json()).chosen == model.privacy.chosen
         assert inputs["solver"]["clip"] == "user"
         assert model.get_params()["factors"] == "auto"
 
@@ -541,7 +545,7 @@ class TestWhatIsChosen:
         assert errors == sorted(errors)
         assert (model.privacy.public_inputs["factors"], set(model.privacy.chosen)) == (
             5,
-            {"sweeps"},
+            {"sweeps", "serving_regularization"},
         )
 
     def test_events_have_no_intercepts(self, ratings: ap.Interactions) -> None:
@@ -563,8 +567,9 @@ class TestWhatIsChosen:
         assert model.privacy.epsilon == pytest.approx(1.5, rel=1e-9)
         assert model.privacy.epsilon <= 1.5
         # All but the training cost what was planned; the training has the rest.
-        first = plan.releases
+        first = [each for each in plan.releases if each.name != "fold-in gains"]
         assert [record.name for record in ledger[: len(first)]] == [each.name for each in first]
+        assert ("fold-in gains" in plan) is (ledger[-1].name == "fold-in gains")
         for record, release in zip(ledger, first, strict=False):
             assert record.mu == pytest.approx(release.mu(plan.target), rel=1e-9)
 

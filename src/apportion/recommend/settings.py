@@ -78,15 +78,20 @@ class Regularization:
 
     Attributes
         items: by default 0.05 (explicit) or 1.5 (implicit).
-        users: by default that of items (explicit) or twice that (implicit).
+        users: by default twice that of items (implicit); for ratings that of items in training, and a
+            penalty that does not grow with n when vectors are made from the released items. It follows
+            from a small release after the last sweep: how much users' vectors help to predict ratings
+            that they were not made from.
         exponent: by default 1 (explicit) or 0 (implicit).
         unobserved_weight: of pairs without an event (implicit).
+        validation_share: the portion of the whole budget for that release.
     """
 
     items: float | None = None
     users: float | None = None
     exponent: float | None = None
     unobserved_weight: float = 0.45
+    validation_share: float = 0.03
 
     def __post_init__(self) -> None:
         for name in ("items", "users"):
@@ -96,6 +101,8 @@ class Regularization:
             number("regularization.exponent", self.exponent, at_least=0, at_most=2)
         name = "regularization.unobserved_weight"
         number(name, self.unobserved_weight, at_least=0, at_most=LARGEST)
+        share = self.validation_share
+        number("regularization.validation_share", share, at_least=LEAST_SHARE, below=1)
 
 
 @dataclass(frozen=True)
@@ -180,11 +187,13 @@ class Choice:
     factors: int
     sweeps: int
     intercept_share: float
+    serving_regularization: float = 0.0
 
     def __post_init__(self) -> None:
         whole("factors", self.factors, at_least=1)
         whole("sweeps", self.sweeps, at_least=1)
         number("intercept_share", self.intercept_share, at_least=0, below=1)
+        number("serving_regularization", self.serving_regularization, at_least=0, at_most=LARGEST)
 
 
 @dataclass(frozen=True)
@@ -210,6 +219,7 @@ class Settings:
     normalize: bool
     shares: Shares
     rating_range: tuple[float, float] | None
+    validation_share: float
 
     @property
     def private(self) -> bool:
@@ -227,6 +237,11 @@ class Settings:
         solver = self.solver
         own = isinstance(solver, SufficientStatistics) and solver.matrices == "shared"
         return self.private and own
+
+    @property
+    def validated(self) -> bool:
+        """Whether the penalty of served vectors follows from a release after the last sweep."""
+        return self.private and self.validation_share > 0
 
     @property
     def gramian(self) -> bool:
@@ -315,6 +330,9 @@ def resolve(
         normalize=not explicit if bounds.normalize is None else bool(bounds.normalize),
         shares=shares,
         rating_range=rating_range if explicit else None,
+        validation_share=float(penalty.validation_share)
+        if explicit and penalty.users is None
+        else 0.0,
     )
 
 
@@ -366,6 +384,8 @@ def public_inputs(settings: Settings, choice: Choice | None) -> dict[str, Any]:
         unused.add("unobserved_weight")
     if settings.center == "none":
         unused.add("mean_share")
+    if not settings.validated:
+        unused.add("validation_share")
     if not settings.private:
         unused |= {"normalize", "feature_bound", "label_bound", "shares", "mean_share"}
     used = {
@@ -378,6 +398,8 @@ def public_inputs(settings: Settings, choice: Choice | None) -> dict[str, Any]:
     chosen = {} if choice is None else asdict(choice)
     if not settings.explicit:
         chosen.pop("intercept_share", None)  # events have none
+    if not settings.validated:
+        chosen.pop("serving_regularization", None)
     return used | chosen
 
 

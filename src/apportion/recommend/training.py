@@ -237,8 +237,9 @@ def private_step(
             [packed] = released(session, queries.Gramian(), release)
             gramian = positive_part(unpack(packed, choice.factors)[0])
         declared = plan[f"sweep {sweep}"]
-        # The last sweep gets whatever is left, to the last digit.
-        mu = curator.ledger.affordable_mu() if sweep == choice.sweeps else None
+        # The last release gets whatever is left, to the last digit.
+        last = sweep == choice.sweeps and not settings.validated
+        mu = curator.ledger.affordable_mu() if last else None
         release = declared.open(curator, session.tasks, mu)
         penalty = Penalty(known.ridge, settings.unobserved_weight * known.scale, gramian)
         if isinstance(settings.solver, GradientDescent):
