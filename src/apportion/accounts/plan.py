@@ -51,24 +51,28 @@ class Plan:
         """What is left for releases that are chosen later."""
         return self.target.mu * math.sqrt(self.rest)
 
-    def _lines(self) -> Iterator[tuple[str, str, float]]:
-        """Name, what is released and portion of the budget, of every part."""
+    def _lines(self) -> Iterator[tuple[str, str, str]]:
+        """Name, what is released, and portion of the budget with its noise, of every part."""
         for release in self.releases:
             total = math.fsum(release.shares)
             names = release.part_names()
             for name, part, portion in zip(names, release.parts, release.shares, strict=True):
-                yield name, part.what, release.share * portion / total
+                yield name, part.what, self._noise(release.share * portion / total, release)
         if self.rest > 0:
-            yield "training", f"{self.of_rest}, chosen after counts", self.rest
+            yield "training", f"{self.of_rest}, chosen after counts", self._noise(self.rest)
 
     def _rows(self) -> Iterator[tuple[str, str, str, str]]:
-        for name, what, share in self._lines():
-            yield name, what, f"{share:.1%}", self._noise(share).partition(", noise ")[2] or "-"
+        for name, what, cost in self._lines():
+            share, _, noise = cost.partition(", ")
+            yield (
+                name,
+                what,
+                share.strip(),
+                noise.removeprefix("noise ") if "noise " in noise else "-",
+            )
 
     def __str__(self) -> str:
-        lines = (
-            f"  {name:<20} {what:<44} {self._noise(share)}" for name, what, share in self._lines()
-        )
+        lines = (f"  {name:<20} {what:<44} {cost}" for name, what, cost in self._lines())
         return "\n".join([self._title, *lines])
 
     def __repr__(self) -> str:
@@ -104,7 +108,12 @@ class Plan:
             f"(mu = {self.target.mu:.4g}); noise in units of one user's part"
         )
 
-    def _noise(self, share: float) -> str:
+    def _noise(self, share: float, release: Declared | None = None) -> str:
         if math.isinf(self.target.mu):
             return f"{share:6.1%}, no noise"
-        return f"{share:6.1%}, noise {1 / (self.target.mu * math.sqrt(share)):.3g}"
+        if release is not None and release.sampling_rate < 1:
+            return f"{share:6.1%}, {release.steps} steps of sampled users"
+        noise = 1 / (self.target.mu * math.sqrt(share))
+        if release is None or release.steps == 1:
+            return f"{share:6.1%}, noise {noise:.3g}"
+        return f"{share:6.1%}, noise {noise * math.sqrt(release.steps):.3g} x {release.steps} steps"
