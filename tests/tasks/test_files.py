@@ -179,7 +179,9 @@ def test_each_kind_of_folder_says_what_it_is(tmp_path: Path) -> None:
         load_tasks(tmp_path / "items")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / SETTINGS).write_text('{"kind": "other"}')
-    with pytest.raises(DataError, match="does not describe an apportion item model or an apportion task"):
+    with pytest.raises(
+        DataError, match="does not describe an apportion item model or an apportion task"
+    ):
         ap.load(tmp_path / "other")
     ap.MatrixFactorization(2, 1).fit(data).save(tmp_path / "tasks")  # replaces the other kind
     assert ap.load(tmp_path / "tasks").items.shape == (10, 2)

@@ -137,7 +137,6 @@ def test_rows_in_spark_have_no_features_to_scale() -> None:
         def __init__(self) -> None:
             self.task_ids, self.catalog_is_public = np.arange(3), True
 
-
         @property
         def dimension(self) -> int:
             return 3
