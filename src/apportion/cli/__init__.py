@@ -20,7 +20,10 @@ from apportion.cli import (
     doctor,
     evaluate,
     fit,
+    fit_tasks,
     plan,
+    plan_tasks,
+    predict_tasks,
     prepare,
     recommend,
     report,
@@ -80,6 +83,9 @@ app.command("recommend")(recommend.recommend)
 app.command("similar")(similar.similar)
 app.command("report")(report.report)
 app.command("audit")(audit.audit)
+app.command("plan-tasks")(plan_tasks.plan_tasks)
+app.command("fit-tasks")(fit_tasks.fit_tasks)
+app.command("predict-tasks")(predict_tasks.predict_tasks)
 app.command("theory")(theory.theory)
 app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)

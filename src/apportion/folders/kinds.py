@@ -37,6 +37,7 @@ class Kind:
         tensors: of every tensor that may be there, its type and its dimensions.
         format: the number of its format.
         fields: of ``model.json``, besides those that all kinds have.
+        command: that takes such a folder.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Kind:
     tensors: Mapping[str, tuple[Any, int]]
     format: Format
     fields: frozenset[str]
+    command: str
 
     @property
     def files(self) -> tuple[str, str, str]:
@@ -84,6 +86,7 @@ ITEMS = Kind(
     },
     format=MODEL,
     fields=frozenset({"fold_in", "training"}),
+    command="apportion recommend",
 )
 TASK_MODELS = Kind(
     name="apportion task model",
@@ -105,5 +108,6 @@ TASK_MODELS = Kind(
     },
     format=TASKS,
     fields=frozenset({"predicts", "training"}),
+    command="apportion predict-tasks",
 )
 KINDS = (ITEMS, TASK_MODELS)

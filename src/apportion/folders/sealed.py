@@ -70,7 +70,7 @@ def read_settings(path: Path, content: bytes, kind: Kind) -> dict[str, Any]:
     settings = parse_object(path, content)
     if settings.get("kind") != kind.name:
         other = next((each for each in KINDS if each.name == settings.get("kind")), None)
-        found = "" if other is None else f", but {other.what}: apportion.load reads any kind"
+        found = "" if other is None else f", but {other.what}, which {other.command} takes"
         raise DataError(f"{path} does not describe {kind.what}{found}")
     kind.format.check(path, settings.get("format"), settings.get("needs"))
     _check_seal(path, settings, kind)

@@ -22,6 +22,7 @@ from apportion.privacy import Curator, Ledger, PrivacyTarget, Record
 from apportion.privacy.bounds import check_bound
 from apportion.progress import Step, watched
 from apportion.tasks.estimator import Estimator, Kind
+from apportion.tasks.forecast import TaskForecast, rehearse
 from apportion.tasks.losses import Loss, find_loss
 from apportion.tasks.models import TaskModel, TaskModels
 from apportion.tasks.private_fit import array_to_bytes, make_report, open_checkpoint, open_curator
@@ -36,6 +37,7 @@ class MultiTaskLinear(Estimator, TaskModels):
     epsilon: float
     delta: float
     feature_bound: float
+    label_bound: float
     feature_ranges: Ranges | None
     intercept: bool
     allocation: Allocation
@@ -123,6 +125,33 @@ class MultiTaskLinear(Estimator, TaskModels):
             self._releases(features + self.intercept) if math.isfinite(target.epsilon) else []
         )
         return Plan(target, tuple(releases))
+
+    def forecast(
+        self,
+        *,
+        users: int,
+        tasks: int,
+        features: int,
+        tasks_per_user: float,
+        skew: float = 1.0,
+        seed: int = 0,
+    ) -> TaskForecast:
+        """What to expect of tasks of this size: scores of a training on simulated ones; no data is needed.
+
+        Args:
+            users, tasks, features: how many there are, about; public.
+            tasks_per_user: in how many tasks a user takes part, on average.
+            skew: the smaller, the more tasks differ in size (see ``simulate_tasks``).
+            seed: of the simulation.
+
+        >>> from apportion import MultiTaskRidge
+        >>> found = MultiTaskRidge().forecast(users=3000, tasks=20, features=5, tasks_per_user=5)
+        >>> found.private < found.exact
+        True
+        """
+        self._check_parameters()
+        shape = {"users": users, "tasks": tasks, "tasks_per_user": tasks_per_user, "skew": skew}
+        return rehearse(self, {**shape, "dimension": features, "seed": seed})
 
     def save(self, folder: str | Path) -> None:
         """Write the models to a folder, for ``apportion.load``; a checkpoint kept for a budget goes."""
