@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -48,6 +49,21 @@ class DemoResult:
         """The mean number of users per item in each bucket, tail first."""
         bucket = task_buckets(self.sizes, BUCKETS)
         return [float(self.sizes[bucket == b].mean()) for b in range(BUCKETS)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figures as plain values."""
+        return {
+            "epsilon": self.report.epsilon,
+            "delta": self.report.ledger.target.delta,
+            "users_by_popularity": self.bucket_sizes,
+            "errors": {
+                name: {"rmse": each.rmse, "rmse_by_popularity": list(each.rmse_by_bucket)}
+                for name, each in self.errors.items()
+            },
+            "history": [{"item": item, "rating": rating} for item, rating in self.history.items()],
+            "recommended": [{"item": item, "rating": rating} for item, rating in self.recommended],
+            "conclusion": self.conclusion(),
+        }
 
     def conclusion(self) -> list[str]:
         """What the figures say, in plain words."""
