@@ -215,6 +215,12 @@ def fit(
         remove_finished(checkpoint)
     for warning in warned:
         to.warn(warning.message)
-    to.result({"model": str(out), "privacy": json.loads(model.privacy.to_json())})
+    to.result(
+        {
+            "model": str(out),
+            "resumed_after": before or None,
+            "privacy": json.loads(model.privacy.to_json()),
+        }
+    )
     to.show(model.privacy)
     to.show(f"saved {escape(printable(out))}")
