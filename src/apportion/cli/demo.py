@@ -38,19 +38,20 @@ def demo(
         # Imported here so that `apportion --help` answers at once.
         from apportion.data.files import check_folder
         from apportion.studies import demo as study
-        from apportion.studies.output import write_figure, write_text
+        from apportion.studies.output import NO_FIGURES, can_draw, write_figure, write_text
 
         check_folder(out)
         result = study.run(epsilon=epsilon, delta=delta)
-        picture = out / "demo.png"
-        write_figure(picture, study.figure(result))
+        picture = out / "demo.png" if can_draw() else None
+        if picture is not None:
+            write_figure(picture, study.figure(result))
         report = out / "privacy.json"
         write_text(report, result.report.to_json())
     to.result(
         {
             **result.to_dict(),
             "report": str(report),
-            "picture": str(picture),
+            "picture": None if picture is None else str(picture),
         }
     )
     to.show(_table(result))
@@ -60,7 +61,7 @@ def demo(
     to.show(
         f"\nThe model may be published: {result.report.verdict}, for each user with all of its rows.\n"
         f"What was released and why it is private: {escape(str(report))}\n"
-        f"The picture: {escape(str(picture))}"
+        + escape(NO_FIGURES if picture is None else f"The picture: {picture}")
     )
 
 

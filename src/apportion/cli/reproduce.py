@@ -61,10 +61,10 @@ def synthetic(
 
       apportion reproduce synthetic --seeds 3 --epsilon 1 --epsilon 2 --skew 1
     """
-    from apportion.data.files import check_folder
     from apportion.studies import synthetic as study
+    from apportion.studies.output import check_output
 
-    check_folder(out)
+    check_output(out)
     settings = study.Synthetic(
         epsilons=epsilon or study.EPSILONS,
         skews=skew or study.SKEWS,
@@ -104,10 +104,10 @@ def jester(
 
       apportion reproduce jester --data jester-1.npz --epsilon 1 --seeds 2
     """
-    from apportion.data.files import check_folder
     from apportion.studies import jester as study
+    from apportion.studies.output import check_output
 
-    check_folder(out)
+    check_output(out)
     settings = study.Jester(data, epsilons=epsilon or study.EPSILONS, seeds=seeds)
     with to.progress() as progress:
         models = progress.add_task("training", total=settings.fits)

@@ -63,11 +63,11 @@ def reproduce_all(
 
       apportion reproduce all --simulate ml-20m --scale 0.1 --epsilon 1
     """
-    from apportion.data.files import check_folder
     from apportion.studies import everything, page, skew
     from apportion.studies.benchmark import EPSILONS
+    from apportion.studies.output import check_output
 
-    check_folder(out)
+    check_output(out)
     begun = time.monotonic()
     with to.status("reading ..."):
         benchmarks, titles, rehearsal = _benchmarks(data, simulate or (), scale, held_out)
@@ -77,7 +77,7 @@ def reproduce_all(
     left = sum(seconds > 0 for seconds in times)
     for benchmark in benchmarks:
         to.show(f"{benchmark.name}: {benchmark.summary}", soft_wrap=False)
-    to.say(
+    to.show(
         f"{len(times)} models, {len(times) - left} of them done; the others may take "
         f"{_duration(sum(times))} here, within a factor of about two, and their evaluation besides"
     )

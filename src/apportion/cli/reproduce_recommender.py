@@ -219,10 +219,10 @@ def skew(
     """
     if path and len(path) != len(data):
         raise typer.BadParameter("give one for each --data, or none", param_hint="'--path'")
-    from apportion.data.files import check_folder
     from apportion.studies import skew as study
+    from apportion.studies.output import check_output
 
-    check_folder(out)
+    check_output(out)
     paths: Sequence[Path | None] = path or [None] * len(data)
     benchmarks = [
         _read(to, name, place, None, held_out)[0] for name, place in zip(data, paths, strict=True)
@@ -248,10 +248,10 @@ COMMANDS: tuple[Callable[..., None], ...] = (tradeoff, exponent, slices, neighbo
 
 
 def _folder(out: Path | None, study: str, data: Name) -> Path:
-    from apportion.data.files import check_folder
+    from apportion.studies.output import check_output
 
     folder = RESULTS / study / data.value if out is None else out
-    check_folder(folder)
+    check_output(folder)
     return folder
 
 

@@ -56,10 +56,10 @@ def theory(
 
       apportion theory --data ml-1m --path ml-1m.zip --epsilon 5
     """
-    from apportion.data.files import check_folder
     from apportion.studies import theory as study
+    from apportion.studies.output import check_output
 
-    check_folder(out)
+    check_output(out)
     given = {"users": users, "tasks": tasks, "rows": rows, "power": power}
     with to.status("reading ..."):
         sizes, people, graph = _sizes(counts, column, data, path, given)
