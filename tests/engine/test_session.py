@@ -10,7 +10,7 @@ import pytest
 import apportion as ap
 from apportion.allocation.scaling import normalized
 from apportion.data.rows import Rows
-from apportion.engine import Session, find_engine, queries
+from apportion.engine import Session, find_engine, held, queries
 from apportion.packing import unpack
 from apportion.privacy import UserBound
 from apportion.tasks.losses import LOSSES, Loss
