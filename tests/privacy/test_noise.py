@@ -98,6 +98,15 @@ def test_nothing_repeats_between_streams_steps_tasks_and_columns() -> None:
     assert len(np.unique(everything)) == len(everything)
 
 
+def test_nothing_repeats_however_far_tasks_and_steps_are_apart() -> None:
+    # A counter that is cut off somewhere, at a byte or at a size, would come round again.
+    far = [0, 1, *(2**power + more for power in range(6, 44) for more in (0, 1))]
+    tasks = [SOURCE.discrete_gaussian("sums", 0, TILE * tile, 1, SCALES) for tile in far]
+    steps = [SOURCE.discrete_gaussian("sums", step, 0, 1, SCALES) for step in far[1:]]
+    everything = np.abs(np.concatenate([*tasks, *steps])).ravel()
+    assert len(np.unique(everything)) == len(everything)
+
+
 def test_tasks_columns_steps_and_releases_are_independent() -> None:
     tasks, columns = 2000, 20
     scales = Scales.of(np.full(columns, 1e14))
