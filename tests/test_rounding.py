@@ -66,6 +66,7 @@ HARMLESS: dict[str, str] = {
     "recommend/judging.py": AFTER,
     "recommend/planner.py": RELEASED,
     "tasks/exact.py": BASELINE,
+    "tasks/forecast.py": PUBLIC,
     "tasks/models.py": AFTER,
     "tasks/penalty.py": RELEASED,
     "tasks/predictions.py": AFTER,

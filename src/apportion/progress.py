@@ -11,17 +11,21 @@ if TYPE_CHECKING:
 
 # Called with the number of steps done, and how many there are.
 Step = Callable[[int, int], None]
+Wanted = bool | Step | None
 # What ends sooner needs no bar.
 _PATIENCE = 1.0  # seconds
 
 
 @contextmanager
-def watched(what: str, wanted: bool | None = None) -> Iterator[Step]:
+def watched(what: str, wanted: Wanted = None) -> Iterator[Step]:
     """Tell how far something is: what it is called, and what to call after each step.
 
     Shown on the error stream of a terminal, or in a notebook, after a second. ``wanted`` True shows it
-    wherever the stream leads, False nowhere. It shows how many steps are done, which is public.
+    wherever the stream leads, False nowhere; a function is told instead. How many steps are done is public.
     """
+    if callable(wanted):
+        yield wanted
+        return
     if wanted is False or (wanted is None and not _is_watched()):
         yield _tell_nobody
         return

@@ -12,7 +12,7 @@ from apportion.errors import DataError, ParameterError
 from tests.cli.test_recommend import run
 
 FEATURES = ("--feature", "age=0:120", "--feature", "pulse=20:250")
-COLUMNS = ("--user", "patient", "--task", "ward", "--label", "stay", *FEATURES)
+COLUMNS = ("--user", "patient", "--task", "ward", "--target", "stay", *FEATURES)
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +112,10 @@ def test_a_plan_and_a_forecast() -> None:
         (("--tasks", "public", *FEATURES, "--feature", "age=0:1"), "names a column twice"),
         (("--tasks", "public", *FEATURES, "--loss", "huber"), "goes with --model descent only"),
         (("--not-private", "--epsilon", 1, *FEATURES), "does not go with --epsilon"),
-        (("--tasks", "public", *FEATURES, "--model", "classifier", "--label", "stay"), "no labels"),
+        (
+            ("--tasks", "public", *FEATURES, "--model", "classifier", "--target", "stay"),
+            "no labels",
+        ),
     ],
 )
 def test_wrong_usage(

@@ -1,5 +1,6 @@
 """``apportion fit-tasks``: train one model for each task privately, and save them."""
 
+import json
 import math
 import warnings
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from apportion.cli.output import Output
 from apportion.cli.reading import UserColumn
 from apportion.cli.tasks import (
     FeatureColumns,
@@ -16,17 +18,16 @@ from apportion.cli.tasks import (
     Intercept,
     Kind,
     LabelBound,
-    LabelColumn,
     LossName,
     LossOption,
     ModelName,
     Penalty,
+    TargetColumn,
     TaskColumn,
     TaskList,
     new_model,
     read_tasks,
 )
-from apportion.cli.terminal import Terminal
 from apportion.cli.training import (
     BudgetFile,
     Delta,
@@ -35,10 +36,11 @@ from apportion.cli.training import (
     Epsilon,
     NotPrivate,
 )
-from apportion.errors import ParameterError
+from apportion.errors import ParameterError, printable
 
 
 def fit_tasks(
+    to: Output,
     data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV or Parquet file, or folder.")],
     out: Annotated[Path, typer.Option(help="Folder for the models.")],
     overwrite: Annotated[
@@ -60,7 +62,7 @@ def fit_tasks(
     ] = False,
     user: UserColumn = None,
     task: TaskColumn = None,
-    label: LabelColumn = None,
+    target: TargetColumn = None,
     feature: FeatureColumns = None,
     tasks: TaskList = None,
     model: Kind = ModelName.ridge,
@@ -84,7 +86,7 @@ def fit_tasks(
 
     [bold]Examples[/bold]
 
-      apportion fit-tasks visits.csv --user patient --task ward --label stay --feature age=0:120
+      apportion fit-tasks visits.csv --user patient --task ward --target stay --feature age=0:120
       --feature pulse=20:250 --tasks wards.txt --label-bound 30 --intercept --out wards
 
       Which of many classes a row belongs to, the column task being the class:
@@ -101,11 +103,10 @@ def fit_tasks(
             "the ids in the data are no secret",
             param_hint="'--tasks'",
         )
-    if model is ModelName.classifier and label is not None:
-        raise typer.BadParameter("classes have no labels: leave it out", param_hint="'--label'")
+    if model is ModelName.classifier and target is not None:
+        raise typer.BadParameter("classes have no labels: leave it out", param_hint="'--target'")
     features = Features.of(feature)
-    console = Terminal()
-    with console.status("starting ..."):
+    with to.status("starting ..."):
         # Imported here so that `apportion --help` answers at once.
         from apportion.accounts.budget import Budget
         from apportion.accounts.checkpoint import remove_finished
@@ -128,17 +129,26 @@ def fit_tasks(
         )
         planned = estimator.plan(len(features.names))
         source = None if budget is None else Budget(budget)
-    with console.status("reading ..."):
-        labels = None if model is ModelName.classifier else label or "label"
+    with to.status("reading ..."):
+        labels = None if model is ModelName.classifier else target or "label"
         examples = read_tasks(data, user, task, labels, features, tasks or "public")
-    console.print(planned)
+    to.say(planned)
     kept = not (no_checkpoint or not_private or model is ModelName.classifier)
-    with warnings.catch_warnings(record=True, action="always", category=UserWarning) as warned:
-        estimator.fit(examples, source, kept if checkpoint is None else checkpoint)
+    with (
+        to.progress() as progress,
+        warnings.catch_warnings(record=True, action="always", category=UserWarning) as warned,
+    ):
+        bar = progress.add_task("training", total=None)
+
+        def show(done: int, total: int) -> None:
+            progress.update(bar, completed=done, total=total)
+
+        estimator.fit(examples, source, kept if checkpoint is None else checkpoint, progress=show)
         estimator.save(out)  # before anything is printed: that can fail, and the budget is spent
     if checkpoint is not None and checkpoint.exists():
         remove_finished(checkpoint)
     for warning in warned:
-        console.print(f"[yellow]warning:[/yellow] {escape(str(warning.message))}")
-    console.print(estimator.privacy)
-    console.print(f"saved {escape(str(out))}", highlight=False, soft_wrap=True)
+        to.warn(warning.message)
+    to.result({"model": str(out), "privacy": json.loads(estimator.privacy.to_json())})
+    to.show(estimator.privacy)
+    to.show(f"saved {escape(printable(out))}")

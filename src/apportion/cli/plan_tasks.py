@@ -4,14 +4,15 @@ from typing import Annotated
 
 import typer
 
+from apportion.cli.output import Output
 from apportion.cli.reading import DATA_PANEL
 from apportion.cli.tasks import Intercept, Kind, LossName, LossOption, ModelName, Penalty, new_model
-from apportion.cli.terminal import Terminal
 from apportion.cli.training import Delta, Epsilon
 from apportion.errors import ParameterError
 
 
 def plan_tasks(
+    to: Output,
     features: Annotated[
         int, typer.Option(min=1, help="How many there are.", rich_help_panel=DATA_PANEL)
     ],
@@ -53,24 +54,26 @@ def plan_tasks(
         delta=delta,
         regularization=regularization,
     )
-    console = Terminal()
-    console.print(estimator.plan(features))
+    planned = estimator.plan(features)
+    to.show(planned)
     if users is None or tasks is None or tasks_per_user is None:
         if (users, tasks, tasks_per_user) != (None, None, None):
             raise typer.BadParameter(
                 "are needed together", param_hint="'--users', '--tasks', '--tasks-per-user'"
             )
-        console.print(
+        to.result({"plan": planned.to_dict(), "forecast": None})
+        to.show(
             "what to expect takes public facts: --users, --tasks and --tasks-per-user",
-            highlight=False,
+            soft_wrap=False,
         )
         return
     from apportion.tasks import MultiTaskClassifier
 
     if isinstance(estimator, MultiTaskClassifier):
         raise ParameterError("there is no forecast for classes: leave out --users")
-    with console.status("simulating ..."):
+    with to.status("simulating ..."):
         found = estimator.forecast(
             users=users, tasks=tasks, features=features, tasks_per_user=tasks_per_user
         )
-    console.print(found)
+    to.result({"plan": planned.to_dict(), "forecast": found.to_dict()})
+    to.show(found)

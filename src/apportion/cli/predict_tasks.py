@@ -4,15 +4,15 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
+from apportion.cli.output import Output
 from apportion.cli.reading import Model, shown_id
 from apportion.cli.tasks import TaskColumn, read_rows
-from apportion.cli.terminal import Terminal
 from apportion.errors import ParameterError
 
 
 def predict_tasks(
+    to: Output,
     model: Model,
     data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV or Parquet file, or folder.")],
     out: Annotated[Path, typer.Option(help="File for the predictions: .parquet or .csv.")],
@@ -71,4 +71,5 @@ def predict_tasks(
         kept = [*kept, column]
     predictions = pl.Series("prediction", [shown_id(each) for each in found])
     write_frame(pl.DataFrame([*(frame[name] for name in kept), predictions]), out)
-    Terminal().print(f"wrote {escape(str(out))}", highlight=False, soft_wrap=True)
+    to.result({"files": [str(out)]})
+    to.show_paths([out])

@@ -48,13 +48,13 @@ TaskColumn = Annotated[
         rich_help_panel=DATA_PANEL,
     ),
 ]
-LabelColumn = Annotated[
+TargetColumn = Annotated[
     str | None,
     typer.Option(
-        "--label",
+        "--target",
         metavar="COLUMN",
         show_default="label",
-        help="Column of labels; classes have none.",
+        help="Column of labels, which are to be predicted; classes have none.",
         rich_help_panel=DATA_PANEL,
     ),
 ]

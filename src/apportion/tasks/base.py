@@ -20,7 +20,7 @@ from apportion.engine import Engine, Session, find_engine
 from apportion.errors import DataError, ParameterError
 from apportion.privacy import Curator, Ledger, PrivacyTarget, Record
 from apportion.privacy.bounds import check_bound
-from apportion.progress import Step, watched
+from apportion.progress import Step, Wanted, watched
 from apportion.tasks.estimator import Estimator, Kind
 from apportion.tasks.forecast import TaskForecast, rehearse
 from apportion.tasks.losses import Loss, find_loss
@@ -50,7 +50,7 @@ class MultiTaskLinear(Estimator, TaskModels):
         budget: Budget | None = None,
         checkpoint: str | Path | bool | None = None,
         *,
-        progress: bool | None = None,
+        progress: Wanted = None,
     ) -> Self:
         """Train on the data; the result may be published under ``self.privacy``.
 
@@ -60,7 +60,7 @@ class MultiTaskLinear(Estimator, TaskModels):
         is one by default, in the user's state folder, until the models are saved; False makes none.
 
         A training of more than a second shows its ``progress`` on a terminal or in a notebook; False shows
-        nothing, True shows it anywhere.
+        nothing, True shows it anywhere, and a function is called with the steps done and their number.
         """
         self._check_parameters()
         self._warn_of_copies()

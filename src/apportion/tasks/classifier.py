@@ -16,6 +16,7 @@ from apportion.engine import Engine
 from apportion.errors import DataError, ParameterError
 from apportion.privacy import NoiseSource
 from apportion.privacy.bounds import check_bound
+from apportion.progress import Wanted
 from apportion.tasks.descent import MultiTaskDescent
 from apportion.tasks.estimator import Estimator, Kind
 from apportion.tasks.losses import Loss
@@ -107,7 +108,7 @@ class MultiTaskClassifier(Estimator, ClassModels):
         budget: Budget | None = None,
         checkpoint: str | Path | bool | None = None,
         *,
-        progress: bool | None = None,
+        progress: Wanted = None,
     ) -> Self:
         """Train on rows (user, class, features); the result may be published under ``privacy``.
 

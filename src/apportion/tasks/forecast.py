@@ -49,6 +49,12 @@ class TaskForecast:
     def _title(self) -> str:
         return f"forecast for {self.verdict}: scores on simulated tasks"
 
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        names = ("tasks", "users", "private", "exact")
+        by_size = [dict(zip(names, row, strict=True)) for row in self.rows]
+        return {"private": self.private, "exact": self.exact, "by_size": by_size}
+
     def __str__(self) -> str:
         rows = ["  {:<14}{:>12}{:>14}{:>10}".format(*row) for row in (_HEAD, *self._cells())]
         return "\n".join([self._title, *rows])
