@@ -94,6 +94,7 @@ def test_a_model_of_little_is_popularity_and_says_so(tmp_path: Path) -> None:
     assert "popularity alone" in repr(trained)
     assert "popularity alone" in repr(trained.forecasts_[0])
     # Everybody has the same order: that of the counts, also whoever has no history.
+    assert trained.released.counts is not None
     order = trained.item_ids[np.argsort(-trained.released.counts, kind="stable")]
     for history in ([], [3], [1, 2, 50]):
         items, _ = trained.recommend(history, k=100)

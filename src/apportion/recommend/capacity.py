@@ -80,7 +80,7 @@ class Capacity:
 
     @property
     def popularity(self) -> bool:
-        """Whether nothing can be learned beyond what is popular: fewer factors are wanted than a model has."""
+        """Whether nothing beyond what is popular can be learned: too few factors are wanted."""
         return self.energy < _CERTAIN * self.error or self._wanted(self.energy) < _FEWEST
 
     def forecasts(

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from apportion.accounts.checkpoint import Checkpoint
 from apportion.privacy import Ledger
 from apportion.recommend.settings import Choice
-from apportion.tasks.base import array_from_bytes, array_to_bytes
+from apportion.tasks.private_fit import array_from_bytes, array_to_bytes
 
 Array = NDArray[np.float64]
 
