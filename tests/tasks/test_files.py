@@ -238,4 +238,4 @@ def test_a_plan_needs_a_number_of_steps() -> None:
         ap.MultiTaskDescent(steps=ap.Steps("theory", users=400)).plan(5)
     assert "NOT PRIVATE" in str(ap.MultiTaskRidge(math.inf).plan(5))
     sampled = str(ap.MultiTaskDescent(steps=ap.Steps(5, sampling_rate=0.5)).plan(5))
-    assert "5 steps of sampled users" in sampled
+    assert "noise as sampling asks x 5 steps" in sampled

@@ -64,7 +64,9 @@ class Plan:
     def _rows(self) -> Iterator[tuple[str, str, str, str]]:
         for name, what, share, release in self._lines():
             noise = self._noise(share, release)
-            text = "-" if noise is None else f"{noise:.3g}"
+            text = "none" if math.isinf(self.target.mu) else "as sampling asks"
+            if noise is not None:
+                text = f"{noise:.3g}"
             if release is not None and release.steps > 1:
                 text += f" x {release.steps} steps"
             yield name, what, f"{share:.1%}", text
@@ -95,7 +97,7 @@ class Plan:
 
     def __str__(self) -> str:
         lines = (
-            f"  {name:<20} {what:<44} {share:>6}, {'no noise' if noise == '-' else f'noise {noise}'}"
+            f"  {name:<20} {what:<44} {share:>6}, noise {noise}"
             for name, what, share, noise in self._rows()
         )
         return "\n".join([self._title, *lines])
