@@ -19,6 +19,7 @@ from apportion.cli import (
     demo,
     doctor,
     evaluate,
+    explore,
     fit,
     plan,
     prepare,
@@ -79,6 +80,7 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("recommend")(recommend.recommend)
 app.command("similar")(similar.similar)
 app.command("report")(report.report)
+app.command("explore")(explore.explore)
 app.command("audit")(audit.audit)
 app.command("theory")(theory.theory)
 app.command("bench")(bench.bench)
