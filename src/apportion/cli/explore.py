@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from apportion.cli.output import Output
 from apportion.cli.reading import Model
-from apportion.cli.terminal import Terminal
 from apportion.errors import printable
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ PORT = 8765
 
 
 def explore(
+    to: Output,
     model: Model,
     out: Annotated[
         Path | None, typer.Option(help="Write the page to this folder, for any web server.")
@@ -58,8 +59,8 @@ def explore(
         raise typer.BadParameter("does not go with --out", param_hint="'--single-file'")
     from apportion.explore import write_folder, write_single_file
 
-    page = _explorer(model, title)
-    console = Terminal()
+    with to.status("reading ..."):
+        page = _explorer(model, title)
     if out is not None:
         size = write_folder(page, out)
         where, how = out / "index.html", "open it from a web server"
@@ -67,10 +68,10 @@ def explore(
         size = write_single_file(page, single)
         where, how = single, "open it in a browser"
     else:
-        _serve(page, port, console)
+        _serve(to, page, port)
         return
-    text = f"written: {escape(printable(where))} ({size / 1e6:.1f} MB in all); {how}"
-    console.print(text, highlight=False, soft_wrap=True)
+    to.result({"files": [str(where)], "bytes": size})
+    to.show(f"wrote {escape(printable(where))} ({size / 1e6:.1f} MB in all); {how}")
 
 
 def _explorer(model: Path, title: str | None) -> "Explorer":
@@ -87,12 +88,12 @@ def _explorer(model: Path, title: str | None) -> "Explorer":
     )
 
 
-def _serve(page: "Explorer", port: int, console: Terminal) -> None:
+def _serve(to: Output, page: "Explorer", port: int) -> None:
     from apportion.explore import serve
 
     def show(address: str) -> None:
-        text = f"open {address} in a browser; Ctrl-C ends it"
-        console.print(text, highlight=False, soft_wrap=True)
+        to.result({"address": address})
+        to.show(f"open {address} in a browser; Ctrl-C ends it")
 
     signal.signal(signal.SIGINT, signal.default_int_handler)  # it is how this ends
     with suppress(KeyboardInterrupt):
