@@ -40,13 +40,14 @@ ROOMS = {
     "recommend": {
         "recommend", "folders", "pages", "tasks", "engine", "allocation", "data", "accounts", "privacy",
     },
+    "explore": {"explore", "folders", "pages", "recommend", "data", "accounts", "privacy.ledger"},
     "studies": {"studies", "pages", "recommend", "tasks", "allocation", "data", "accounts", "privacy"},
     "audit": {
         "audit", "pages", "recommend", "tasks", "allocation", "data", "accounts", "privacy", "studies.output",
     },
     "cli": {
         "cli", "pages", "recommend", "tasks", "folders", "allocation", "data", "studies", "accounts",
-        "privacy.ledger", "audit",
+        "privacy.ledger", "audit", "explore",
     },
 }  # fmt: skip
 # The trusted kernel, and what defines its compiled functions, need even less.
