@@ -11,13 +11,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.accounts.plan import Plan
 from apportion.engine import Session, queries
 from apportion.engine.feed import released
 from apportion.engine.queries import UserSystems
 from apportion.privacy import Curator
 from apportion.recommend import releases
 from apportion.recommend.offsets import Offset, scale_of
-from apportion.recommend.plan import Plan
 from apportion.recommend.settings import LARGEST, Choice, Settings
 from apportion.recommend.training import Knowledge, as_singles
 
