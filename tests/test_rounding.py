@@ -106,6 +106,7 @@ HARMLESS: dict[str, str] = {
     "recommend/scoring.py::Scorer.many": WHOLE,
     "recommend/serving.py::penalties": RELEASED,
     "recommend/training.py::private_step.step": f"items: {RELEASED}",
+    "recommend/training.py::typical_weights": RELEASED,
     "tasks/descent.py::_project": RELEASED,
     "tasks/shared.py::shrink.sums": RELEASED,
     "tasks/shared.py::positive_part": RELEASED,

@@ -24,7 +24,7 @@ from apportion.errors import DataError, ParameterError
 from apportion.folders.kinds import MOST_FACTORS
 from apportion.privacy import Curator, Record
 from apportion.privacy.ledger import total_epsilon
-from apportion.recommend import exact, progress, releases, rules
+from apportion.recommend import exact, exact_choice, progress, releases, rules
 from apportion.recommend.capacity import MOST, MOST_OF_OTHERS, SERVING, UNOBSERVED, Capacity
 from apportion.recommend.catalog import ItemCatalog
 from apportion.recommend.contents import from_bytes, to_bytes
@@ -275,6 +275,11 @@ class MatrixFactorization(Estimator, Recommender):
         """The same without privacy: nothing is released, everything is exact."""
         choice = self._fixed_choice()
         assert choice is not None
+        if self._chooses_exactly(settings, data):
+            engine = find_engine(self.engine)
+            settings, choice = exact_choice.choose(
+                settings, choice, data, lambda part: engine.load(part.rows()), curator, self.seed
+            )
         prepared = exact.prepare(settings, data, session, curator)
         known = exact.learn_offsets(settings, choice, prepared, session)
         step = exact.exact_step(settings, choice, known, session)
@@ -283,6 +288,12 @@ class MatrixFactorization(Estimator, Recommender):
         return _released(
             settings, choice, prepared, known, items, expected_counts(prepared), report
         )
+
+    def _chooses_exactly(self, settings: Settings, data: Interactions) -> bool:
+        """Whether penalties follow from rows that are kept out, which takes rows in memory."""
+        penalty = find_regularization(self.regularization)
+        given = penalty.items is not None or penalty.users is not None
+        return settings.explicit and not given and isinstance(data.rows(), Rows)
 
     def _sweep(
         self,

@@ -86,6 +86,6 @@ def best(candidates: list[float], gains: Array, noise: float) -> float:
 
 def penalty_of(settings: Settings, choice: Choice) -> tuple[float, float]:
     """The penalty of users' vectors when the model is used, and the exponent of their number of ratings."""
-    if settings.validated:
+    if choice.serving_regularization > 0:
         return choice.serving_regularization, 0.0
     return settings.user_regularization, settings.exponent

@@ -420,7 +420,7 @@ def public_inputs(settings: Settings, choice: Choice) -> dict[str, Any]:
     others = {"unobserved_weight", "serving_weight"} if settings.explicit else {"intercept_share"}
     if settings.unobserved_weight is not None:  # one is given, for both
         others.add("serving_weight")
-    if not settings.validated:
+    if choice.serving_regularization == 0:
         others.add("serving_regularization")
     return used | {name: value for name, value in chosen.items() if name not in others}
 
