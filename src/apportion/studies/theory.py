@@ -172,12 +172,17 @@ def per_user(setting: Setting) -> Row | None:
         return None
     found: Row = {}
     for exponent in EXPONENTS:
-        raw = setting.sizes[graph.task] ** -exponent
-        spent = np.bincount(graph.user, weights=raw**2, minlength=graph.users)
-        own = raw / np.sqrt(spent[graph.user])
-        mean = np.bincount(graph.task, weights=own, minlength=graph.tasks) / setting.sizes
-        found[f"exponent {exponent:g}"] = float(np.sum(1 / (mean**2 * setting.sizes)))
+        mean = normalized_weights(graph, setting.sizes, exponent)
+        found[f"exponent {exponent:g}"] = theory.objective(mean, setting.sizes, 1.0)
     return found
+
+
+def normalized_weights(graph: Graph, sizes: Array, exponent: float) -> Array:
+    """The mean weight of each task's users, if each scales n_i^-exponent to its own budget, [tasks]."""
+    raw = sizes[graph.task] ** -exponent
+    spent = np.bincount(graph.user, weights=raw**2, minlength=graph.users)
+    own = raw / np.sqrt(spent[graph.user])
+    return np.asarray(np.bincount(graph.task, weights=own, minlength=graph.tasks) / sizes)
 
 
 def write(setting: Setting, folder: Path) -> list[Path]:
