@@ -17,8 +17,6 @@ from apportion.errors import DataError, ParameterError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from apportion.studies.theory import Setting
-
 
 def theory(
     counts: Annotated[
@@ -81,7 +79,15 @@ def theory(
     _print_rows(
         console, f"what the user who spends most spends, users {of_whom}", study.spending(setting)
     )
-    _print_normalized(console, setting)
+    for title, found in (
+        ("equation 9 solved, a constraint for every user", study.solved(setting)),
+        (
+            "equation 9, gamma 1, if every user scales its weights to its own budget",
+            study.per_user(setting),
+        ),
+    ):
+        if found is not None:
+            _print_rows(console, title, [found])
     print_paths(console, study.write(setting, out))
 
 
@@ -129,18 +135,6 @@ def _print_rows(console: Console, title: str, rows: "Sequence[dict[str, Any]]") 
         for row in rows:
             table.add_row(*(_number(value) for value in row.values()))
     console.print(table)
-
-
-def _print_normalized(console: Console, setting: "Setting") -> None:
-    from apportion.studies import theory as study
-
-    found = study.per_user(setting)
-    if found is not None:
-        _print_rows(
-            console,
-            "equation 9, gamma 1, if every user scales its weights to its own budget",
-            [found],
-        )
 
 
 def _number(value: Any) -> str:
