@@ -59,16 +59,14 @@ def main() -> None:
             if trial >= 0:
                 found[name].append(values)
     results = {name: np.array(values) for name, values in found.items()}
-    for name, values in results.items():
-        lowest, highest = values.min(axis=0), values.max(axis=0)
+    for name, shown in results.items():
+        lowest, highest = shown.min(axis=0), shown.max(axis=0)
         spans = [f"{low:.3f} to {high:.3f}" for low, high in zip(lowest, highest, strict=True)]
         print(f"{name}, range by bucket and of recall:", ", ".join(spans))
     ahead: NDArray[Any] = (results["AdaDPALS"] > results["DPALS tail"]).sum(axis=0)
     print(
         f"AdaDPALS ahead in {ahead[:BUCKETS]} of {given.trials} trials by bucket, in recall {ahead[-1]}"
     )
-    better = {name: float(np.corrcoef(v[:, 4], v[:, -1])[0, 1]) for name, v in results.items()}
-    print("correlation of recall and the head's overlap:", better)
 
 
 if __name__ == "__main__":

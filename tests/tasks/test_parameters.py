@@ -87,7 +87,8 @@ def test_two_parameters_of_a_group_that_are_only_allowed_together(names: tuple[s
     model = ap.MultiTaskRidge().set_params(
         **{f"allocation__{name}": values[name] for name in names}
     )
-    assert (model.allocation.mode, model.allocation.users) == ("clip", 100)
+    params = model.get_params()
+    assert (params["allocation__mode"], params["allocation__users"]) == ("clip", 100)
 
 
 def test_a_grid_of_nested_parameters() -> None:
