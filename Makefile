@@ -74,7 +74,7 @@ golden: $(NATIVE)
 lock: $(READY)
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-		--extra accounting --extra losses --group dev pyproject.toml -o requirements.lock
+		--extra accounting --extra losses --extra figures --group dev pyproject.toml -o requirements.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 		--extra spark --constraint requirements.lock pyproject.toml -o requirements-engines.lock
 
@@ -116,7 +116,7 @@ $(LOWEST)/.ready: $(NATIVE)
 	$(PYTHON) -m venv $(LOWEST)
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --no-header \
-		--extra accounting --extra losses pyproject.toml -o $(LOWEST)/requirements.txt
+		--extra accounting --extra losses --extra figures pyproject.toml -o $(LOWEST)/requirements.txt
 	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python -r $(LOWEST)/requirements.txt --group dev
 	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --no-deps --no-build-isolation -e .
 	@touch $(LOWEST)/.ready

@@ -1,7 +1,7 @@
 """What error to expect, as a table; and public facts that stand for data before any is read."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
@@ -29,6 +29,20 @@ def forecast_table(found: "list[Forecast]", unit: float, implicit: bool) -> Tabl
         errors = (forecast.error, *forecast.by_bucket)
         table.add_row(*settings, *(f"{unit * error:.3f}" for error in errors))
     return table
+
+
+def forecast_values(found: "list[Forecast]", unit: float, implicit: bool) -> list[dict[str, Any]]:
+    """The numbers of ``forecast_table``, by name."""
+    return [
+        {
+            "factors": each.choice.factors,
+            "sweeps": each.choice.sweeps,
+            "intercept_share": None if implicit else each.choice.intercept_share,
+            "error": unit * each.error,
+            "error_by_popularity": [unit * error for error in each.by_bucket],
+        }
+        for each in best_of_each(found)
+    ]
 
 
 def best_of_each(found: "list[Forecast]") -> "list[Forecast]":

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 DATA_PANEL = "Data"
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a saved model.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")]
 
 
 class Name(StrEnum):

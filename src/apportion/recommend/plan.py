@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from apportion.accounts.declared import Declared
 from apportion.errors import ParameterError
@@ -64,6 +64,30 @@ class Plan:
     def _rows(self) -> Iterator[tuple[str, str, str, str]]:
         for name, what, share in self._lines():
             yield name, what, f"{share:.1%}", self._noise(share).partition(", noise ")[2] or "-"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values: the target, and of each release its name, what it is, its share and its noise.
+
+        >>> from apportion import MatrixFactorization
+        >>> MatrixFactorization(epsilon=1.0).plan().to_dict()["epsilon"]
+        1.0
+        """
+        private = not math.isinf(self.target.mu)
+        releases = [
+            {
+                "name": name,
+                "what": what,
+                "share": share,
+                "noise": 1 / (self.target.mu * math.sqrt(share)) if private else 0.0,
+            }
+            for name, what, share in self._lines()
+        ]
+        return {
+            "epsilon": self.target.epsilon,
+            "delta": self.target.delta,
+            "mu": self.target.mu,
+            "releases": releases,
+        }
 
     def __str__(self) -> str:
         lines = (

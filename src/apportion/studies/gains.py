@@ -10,21 +10,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator
 from numpy.typing import NDArray
 
 from apportion.allocation import theory
 from apportion.data import TaskData, simulate_tasks
-from apportion.studies.output import STYLE, write_figure, write_table
+from apportion.studies.output import new_figure, style, viridis, write_figure, write_table
 from apportion.studies.synthetic import Synthetic, Version
 from apportion.studies.theory import normalized_weights
 from apportion.tasks import MultiTaskRidge
 from apportion.tasks.base import MultiTaskLinear
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Row = dict[str, Any]
 
@@ -151,11 +151,11 @@ def write(rows: Sequence[Row], folder: Path) -> list[Path]:
     return [table, picture]
 
 
-def figure(rows: Sequence[Row]) -> Figure:
+def figure(rows: Sequence[Row]) -> "Figure":
     """Promised and measured gains against the skew, a panel per algorithm."""
     summary = summarize(rows)
-    with matplotlib.rc_context(STYLE):
-        drawing = Figure(figsize=(4 * len(KINDS), 3.8))
+    with style():
+        drawing = new_figure(4 * len(KINDS), 3.8)
         panels = drawing.subplots(1, len(KINDS), squeeze=False)[0]
         for axes, (name, kind) in zip(panels, KINDS.items(), strict=True):
             _draw(axes, [entry for entry in summary if entry["algorithm"] == name])
@@ -167,6 +167,8 @@ def figure(rows: Sequence[Row]) -> Figure:
 
 
 def _draw(axes: Any, summary: Sequence[Row]) -> None:
+    from matplotlib.ticker import LogLocator
+
     epsilons = sorted({entry["epsilon"] for entry in summary})
     for number, epsilon in enumerate(epsilons):
         points = [entry for entry in summary if entry["epsilon"] == epsilon]
@@ -175,15 +177,15 @@ def _draw(axes: Any, summary: Sequence[Row]) -> None:
             [gain * abs(math.expm1(sign * entry["error"])) for gain, entry in zip(gains, points, strict=True)]
             for sign in (-1, 1)
         ]  # fmt: skip
-        color = matplotlib.colormaps["viridis"](0.9 * number / max(1, len(epsilons) - 1))
+        color = viridis(0.9 * number / max(1, len(epsilons) - 1))
         axes.errorbar(skews, gains, spread, color=color, marker="o", ms=4, capsize=2,
                       label=f"measured, epsilon = {epsilon:g}")  # fmt: skip
-    for column, style, label in (
+    for column, line, label in (
         ("promised", "-", "promised (R)"),
         ("promised_per_user", "--", "promised, every user's\nown budget spent"),
     ):
         values = [entry[column] for entry in points]
-        axes.plot(skews, values, color="black", ls=style, lw=1.2, label=label)
+        axes.plot(skews, values, color="black", ls=line, lw=1.2, label=label)
     axes.axhline(1, color="gray", lw=1, ls=":", zorder=0)
     axes.set_xscale("log")
     axes.set_yscale("log")

@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 from apportion.accounts import Budget, PrivacyReport
 from apportion.accounts.checkpoint import Checkpoint
 from apportion.accounts.listening import told_listener
-from apportion.accounts.places import can_keep, is_ours, mark_resumable, new_place
+from apportion.accounts.places import (
+    can_keep,
+    is_ours,
+    mark_resumable,
+    new_place,
+    resumable_from,
+)
 from apportion.accounts.reservation import Reservation
 from apportion.allocation import Allocation
 from apportion.allocation.counts import Counts
@@ -81,8 +87,9 @@ def open_checkpoint(
             )
         try:
             yield saved
-        except BaseException:
-            if is_ours(saved.folder) and not saved.released:
+        except BaseException as error:
+            void = not saved.released and resumable_from(error) is None
+            if void and is_ours(saved.folder):
                 saved.discard()
             raise
         if vars(model).get("checkpoint_") != saved.folder:
@@ -124,7 +131,9 @@ def open_curator(
         if reservation is not None:
             reservation.settle()  # what it did not use is given back
     except BaseException as error:
-        if reservation is not None and (checkpoint is None or _is_void(checkpoint)):
+        # What a budget has committed counts, released or not: then the checkpoint must stay.
+        kept = checkpoint is not None and (checkpoint.released or len(curator.ledger) > 0)
+        if reservation is not None and not (kept or _is_named(checkpoint)):
             reservation.settle()
         elif reservation is not None:
             reservation.leave()
@@ -136,14 +145,14 @@ def open_curator(
                 f"spent before this: epsilon = {spent:.4g} at delta = {target.delta:g} "
                 f"(releases: {len(curator.ledger)})"
             )
-        if checkpoint is not None and checkpoint.released:
+        if checkpoint is not None and kept:
             mark_resumable(error, checkpoint.folder)
         raise
 
 
-def _is_void(checkpoint: Checkpoint) -> bool:
-    """Whether it goes away with a training that has released nothing."""
-    return is_ours(checkpoint.folder) and not checkpoint.released
+def _is_named(checkpoint: Checkpoint | None) -> bool:
+    """Whether it stays, even if nothing was released: the caller chose its folder."""
+    return checkpoint is not None and not is_ours(checkpoint.folder)
 
 
 def _reserve(
