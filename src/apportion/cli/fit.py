@@ -177,7 +177,7 @@ def fit(
         # Imported here so that `apportion --help` answers at once.
         from apportion.accounts.budget import Budget
         from apportion.accounts.checkpoint import remove_finished, steps_done
-        from apportion.recommend.files import try_target
+        from apportion.folders.files import try_target
         from apportion.recommend.preparation import Preparation
 
         # What cannot be written should not cost a training.

@@ -12,7 +12,7 @@ from apportion.cli.reading import Model
 from apportion.errors import printable
 
 if TYPE_CHECKING:
-    from apportion.recommend.verify import Check
+    from apportion.folders.comparing import Check
 
 
 def report(
@@ -77,15 +77,14 @@ def report(
     if sign is not None:
         _sign(to, model, sign)
         return
-    from apportion.recommend.files import load
+    from apportion.recommend.loading import load_any, verify_any
 
-    privacy = load(model).privacy
+    privacy = load_any(model).privacy
     if verify:
         from apportion.accounts.signatures import read_public_key
-        from apportion.recommend.verify import verify as verify_folder
 
         public = None if key is None else read_public_key(key)
-        _show(to, verify_folder(model, public), privacy.verdict)
+        _show(to, verify_any(model, public), privacy.verdict)
     else:
         if html is not None:
             from apportion.explore import report_page, write_page
@@ -98,7 +97,7 @@ def report(
 
 def _sign(to: Output, model: Path, key: Path) -> None:
     from apportion.accounts.signatures import FILE, PassphraseError, read_private_key
-    from apportion.recommend.files import sign as sign_folder
+    from apportion.recommend.loading import sign as sign_folder
 
     try:
         private = read_private_key(key)

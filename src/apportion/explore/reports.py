@@ -5,6 +5,7 @@ from pathlib import Path
 
 from apportion.accounts import PrivacyReport
 from apportion.accounts.explained import report_panels
+from apportion.accounts.plan import Plan
 from apportion.data.files import written_whole
 from apportion.explore.quality import Quality, quality_panels
 from apportion.pages import (
@@ -19,7 +20,6 @@ from apportion.pages import (
     table,
 )
 from apportion.recommend.evaluation import NOTE, Evaluation
-from apportion.recommend.plan import Plan
 
 
 def report_page(report: PrivacyReport, title: str) -> str:

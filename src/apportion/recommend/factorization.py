@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from apportion.accounts import Budget, PrivacyReport
 from apportion.accounts.checkpoint import Checkpoint
 from apportion.accounts.costs import part_of_cost, whole_cost
+from apportion.accounts.plan import Plan
 from apportion.allocation import Allocation
 from apportion.allocation.counts import noise_of
 from apportion.checks import whole
@@ -20,6 +21,7 @@ from apportion.data.memory import check_memory
 from apportion.data.rows import Rows
 from apportion.engine import Engine, Session, find_engine
 from apportion.errors import DataError, ParameterError
+from apportion.folders.kinds import MOST_FACTORS
 from apportion.privacy import Curator, Record
 from apportion.privacy.ledger import total_epsilon
 from apportion.recommend import exact, progress, releases, rules
@@ -27,8 +29,7 @@ from apportion.recommend.capacity import MOST, MOST_OF_OTHERS, SERVING, UNOBSERV
 from apportion.recommend.catalog import ItemCatalog
 from apportion.recommend.contents import from_bytes, to_bytes
 from apportion.recommend.fold_in import FoldIn
-from apportion.recommend.model import MOST_FACTORS, ItemModel
-from apportion.recommend.plan import Plan
+from apportion.recommend.model import ItemModel
 from apportion.recommend.planner import FACTORS, INTERCEPT_SHARES, SWEEPS, Forecast, forecasts
 from apportion.recommend.popularity import WARNING, learn_popularity
 from apportion.recommend.preparation import Preparation
