@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from apportion import pages
 from apportion.audit.report import EVERYTHING, AuditReport, Game, OneRun
 from apportion.errors import ParameterError
+from apportion.pages import long_bars, notes, page, panel, panels, paragraph
+from apportion.pages import table as table_piece
 from apportion.privacy import epsilon_from_mu
 from apportion.studies.output import (
     NO_FIGURES,
@@ -152,9 +153,9 @@ def _page(report: AuditReport) -> str:
     for each in claims:
         rows.setdefault(each.training, []).append(each)
     bars = [
-        pages.panel(
+        panel(
             name,
-            pages.long_bars(
+            long_bars(
                 f"Epsilon of {name}: what attacks show it to be at least, and the ledger's claim",
                 [(_label(each), _at_least(each)) for each in bounds],
                 "",
@@ -164,15 +165,15 @@ def _page(report: AuditReport) -> str:
         for name, bounds in rows.items()
     ]
     found = [f"{one.training}: {one.what}" for one in report.findings]
-    verdict = pages.panel(
+    verdict = panel(
         "What was tried",
-        pages.paragraph(summary(report), "good" if report.passed else "bad"),
-        pages.notes(found, "bad"),
-        pages.paragraph(
+        paragraph(summary(report), "good" if report.passed else "bad"),
+        notes(found, "bad"),
+        paragraph(
             "A bar is the epsilon that the best attack proves a release to have at least; the line is what "
             "its ledger claims. A bar that passed its line would refute the claim."
         ),
         wide=True,
     )
-    numbers = pages.panel("As numbers", pages.table(COLUMNS, table(report), numbers=4), wide=True)
-    return pages.page("Audit", pages.panels(verdict, *bars, numbers))
+    numbers = panel("As numbers", table_piece(COLUMNS, table(report), numbers=4), wide=True)
+    return page("Audit", panels(verdict, *bars, numbers))
