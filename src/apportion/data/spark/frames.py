@@ -46,6 +46,17 @@ def find_frame(frame: Any) -> Any:
     return frame
 
 
+def write_table(frame: Any, path: str) -> None:
+    """Write a frame as Parquet files into a new folder."""
+    with spark_errors():
+        try:
+            frame.write.mode("error").parquet(path)
+        except Exception as error:
+            if "PATH_ALREADY_EXISTS" in str(error) or "already exists" in str(error):
+                raise ParameterError(f"{path} exists already; choose another folder") from None
+            raise
+
+
 def columns_of(frame: Any, ids: Sequence[str], numbers: Sequence[str]) -> Any:
     """These columns of a frame alone, ids as text, bytes or 64 bits, numbers as float64."""
     from pyspark.sql import functions
