@@ -78,11 +78,11 @@ HARMLESS: dict[str, str] = {
     "data/orientation.py::sort_rows": OWN,
     "data/rows.py::Rows.graph": WHOLE,
     "data/tasks.py::TaskData.rows": WHOLE,
+    "engine/held.py::HeldRows.choose": WHOLE,
     "engine/session.py::LocalSession._bounded_labels": WHOLE,  # int16, of norm below 2^15
     "engine/session.py::LocalSession._mass": WHOLE,
     "engine/session.py::LocalSession._means": WHOLE,
     "engine/session.py::LocalSession._rating_moments": WHOLE,
-    "engine/session.py::LocalSession.choose": WHOLE,
     "engine/session.py::LocalSession.exact_sums": BASELINE,
     "engine/session.py::LocalSession.sums": WHOLE,
     "privacy/discrete.py::Scales.of": WHOLE,

@@ -394,7 +394,7 @@ def notices(fit: Fit, data: Data, neighbor: Data) -> bool:
 
 def plant(patch: pytest.MonkeyPatch, method: str, fault: Callable[[Any], Any]) -> None:
     """Put a fault in the place of a session's method. ``fault`` is given the honest method."""
-    patch.setattr(LocalSession, method, fault(vars(LocalSession)[method]))
+    patch.setattr(LocalSession, method, fault(getattr(LocalSession, method)))
 
 
 def plant_kernel(patch: pytest.MonkeyPatch, method: str, fault: Callable[[Any], Any]) -> None:

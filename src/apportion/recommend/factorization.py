@@ -62,14 +62,14 @@ from apportion.recommend.training import (
     resume_preparation,
     typical_weights,
 )
-from apportion.tasks.base import (
+from apportion.tasks.estimator import Estimator
+from apportion.tasks.private_fit import (
     array_from_bytes,
     array_to_bytes,
     make_report,
     open_checkpoint,
     open_curator,
 )
-from apportion.tasks.estimator import Estimator
 
 Array = NDArray[np.float64]
 OnSweep = Callable[[int, int], object]

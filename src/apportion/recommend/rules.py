@@ -38,7 +38,7 @@ from apportion.recommend.settings import (
     SufficientStatistics,
     public_inputs,
 )
-from apportion.tasks.base import allocation_inputs
+from apportion.tasks.private_fit import allocation_inputs
 
 # What the settings of a training may hold.
 _KINDS = (
