@@ -11,8 +11,8 @@ from apportion.cli.reading import Source, ids_like, read_id_list
 from apportion.errors import ParameterError
 
 if TYPE_CHECKING:
+    from apportion import SparkEngine
     from apportion.data import Interactions
-    from apportion.engine import Engine
 
 _PANEL = "Spark"
 
@@ -48,9 +48,9 @@ class Cluster:
     master: str | None = None
     store: str | None = None
 
-    def engine(self) -> "Engine":
+    def engine(self) -> "SparkEngine":
         """Sums over users on this cluster."""
-        from apportion.engine import SparkEngine
+        from apportion import SparkEngine
 
         return SparkEngine(start_session(self.master))
 
@@ -112,7 +112,7 @@ def start_session(master: str | None) -> Any:
         session = builder.getOrCreate()
     except Exception as error:
         raise ParameterError(
-            f"Spark does not start ({type(error).__name__}): apportion doctor shows whether there is Java 17; "
+            f"Spark does not start ({type(error).__name__}): apportion doctor shows if there is Java 17; "
             f"is {master or 'the master of its settings'} the address of a cluster?"
         ) from error
     session.sparkContext.setLogLevel("ERROR")

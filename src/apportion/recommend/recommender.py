@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from apportion.frames import pl
 from apportion.recommend.histories import History, read_histories
 from apportion.recommend.model import Array, Ids, ItemModel, Scores
 from apportion.recommend.scoring import Scorer, Wanted, rows_at_once
+from apportion.recommend.spark import is_spark_frame, recommend_frame
 
 _USE = (
     "the items may be published under this guarantee; they recommend from a person's own history alone, "
@@ -158,10 +159,14 @@ class Recommender:
 
         Args:
             histories: ``Interactions``, or a table with columns user, item and, for a model of ratings,
-                rating. Items that the model does not know are left out.
+                rating. Items that the model does not know are left out. For a frame of Spark the table is
+                one, too, and is computed there, when it is used.
             k, exclude, items, diversity: as for ``recommend``, for every user alike.
             on_users: is told, after each block, how many users it had.
         """
+        if is_spark_frame(histories):
+            given = {"exclude": exclude, "items": items, "diversity": diversity}
+            return cast("pl.DataFrame", recommend_frame(self, histories, k, **given))
         step = self.released.fold_in
         histories = read_histories(histories, step.feedback == "explicit", step.rating_range)
         k = whole("k", k, at_least=1)
