@@ -11,7 +11,7 @@ import numpy as np
 import apportion as ap
 from apportion.accounts.ledgers import ledger_to_json
 
-SWEEPS = 6
+SWEEPS = 4
 
 
 def data() -> ap.Interactions:

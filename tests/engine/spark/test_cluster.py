@@ -47,7 +47,7 @@ def check(running: Cluster, name: str, expected: Any) -> None:
 
 
 def test_executors_that_are_killed_change_no_bit(running: Cluster, expected: Any) -> None:
-    assert killed(running, "once", 0) >= 3
+    assert killed(running, "once", 0) >= 2
     check(running, "once", expected)
 
 
@@ -57,7 +57,7 @@ def test_nor_do_twenty_trainings_in_a_row(running: Cluster, expected: Any) -> No
     for number in range(20):
         count += killed(running, f"run-{number}", number)
         check(running, f"run-{number}", expected)
-    assert count >= 60
+    assert count >= 40
 
 
 def test_a_driver_that_is_killed_is_resumed_at_one_price(
