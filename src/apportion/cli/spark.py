@@ -11,8 +11,8 @@ from apportion.cli.reading import Source, ids_like, read_id_list
 from apportion.errors import ParameterError
 
 if TYPE_CHECKING:
-    from apportion import SparkEngine
     from apportion.data import Interactions
+    from apportion.engine import SparkEngine
 
 _PANEL = "Spark"
 
@@ -50,7 +50,7 @@ class Cluster:
 
     def engine(self) -> "SparkEngine":
         """Sums over users on this cluster."""
-        from apportion import SparkEngine
+        from apportion.engine import SparkEngine
 
         return SparkEngine(start_session(self.master))
 

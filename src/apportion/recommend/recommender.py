@@ -16,10 +16,9 @@ from apportion.data.ids import Integers
 from apportion.engine.topk import ItemScores, top
 from apportion.errors import DataError, NotFittedError, ParameterError
 from apportion.frames import pl
-from apportion.recommend.histories import History, read_histories
+from apportion.recommend.histories import History, is_spark_frame, read_histories
 from apportion.recommend.model import Array, Ids, ItemModel, Scores
 from apportion.recommend.scoring import Scorer, Wanted, rows_at_once
-from apportion.recommend.spark import is_spark_frame, recommend_frame
 
 _USE = (
     "the items may be published under this guarantee; they recommend from a person's own history alone, "
@@ -165,6 +164,8 @@ class Recommender:
             on_users: is told, after each block, how many users it had.
         """
         if is_spark_frame(histories):
+            from apportion.recommend.spark import recommend_frame
+
             given = {"exclude": exclude, "items": items, "diversity": diversity}
             return cast("pl.DataFrame", recommend_frame(self, histories, k, **given))
         step = self.released.fold_in

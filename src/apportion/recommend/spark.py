@@ -14,11 +14,6 @@ if TYPE_CHECKING:
     from apportion.recommend.recommender import Recommender
 
 
-def is_spark_frame(table: Any) -> bool:
-    """Whether this is a frame of Spark."""
-    return type(table).__module__.startswith("pyspark.sql") and hasattr(table, "mapInArrow")
-
-
 def recommend_frame(model: "Recommender", histories: Any, k: int, **settings: Any) -> Any:
     """See ``Recommender.recommend_many``: a Spark frame of user, rank, item, (title,) score.
 
