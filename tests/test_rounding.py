@@ -51,6 +51,7 @@ HARMLESS: dict[str, str] = {
     "allocation/theory/bounds.py": PUBLIC,
     "allocation/theory/concentration.py": PUBLIC,
     "data/simulate.py": "makes data up",
+    "data/spark/simulate.py": "makes data up",
     "data/summary.py": AFTER,
     "engine/machine.py": "loads a library, to name it",
     "privacy/gaussian.py": "of privacy parameters",
