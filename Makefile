@@ -15,7 +15,7 @@ FAST := tests/test_rounding.py tests/test_warnings.py tests/allocation/test_weig
 	tests/soundness/test_row_12_grid.py tests/soundness/test_worst_users.py tests/tasks/test_losses.py \
 	tests/tasks/test_shared.py
 
-.PHONY: native demo test engines browser fast lowest test-all test-slow audit lint types format pictures golden lock sbom clean
+.PHONY: native demo test engines browser fast lowest test-all test-slow audit docs lint types format pictures golden lock sbom clean
 
 demo: $(NATIVE)
 	$(BIN)/apportion demo
@@ -70,6 +70,12 @@ format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i native/*.cpp native/*.hpp
 
+# The documentation site, in build/site: tutorials are run, warnings are errors, links between pages are checked.
+docs: $(NATIVE)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/sphinx-build -q -W --keep-going -b html docs build/site
+	@echo "open build/site/index.html"
+
 # The pictures of the README and of docs/.
 pictures: $(READY)
 	$(BIN)/python docs/pictures.py
@@ -87,6 +93,8 @@ lock: $(READY)
 		--extra spark --constraint requirements.lock pyproject.toml -o requirements-engines.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 		--constraint requirements.lock --group browser -o requirements-browser.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+		--constraint requirements.lock --group docs -o requirements-docs.lock
 
 # What is installed with the package and its extras, as locked: a CycloneDX list in build/sbom.json. It is checked
 # against the schema; the tool that writes it has an environment of its own.

@@ -45,7 +45,7 @@ class MultiTaskClassifier(Estimator, ClassModels):
             ``MultiTaskDescent``. ``radius`` is 10 / feature_bound by default.
 
     Attributes:
-        classes_: the public classes; coef_ [classes, d] and intercept_ [classes]: the released model.
+        classes_: the public classes; ``coef_`` [classes, d] and ``intercept_`` [classes]: the released model.
 
     >>> import apportion as ap, numpy as np
     >>> rng = np.random.default_rng(0)
