@@ -78,7 +78,7 @@ class Regularization:
 
     Attributes
         items: by default 0.05 (explicit) or 1.5 (implicit).
-        users: by default that of items (explicit) or twice that (implicit).
+        users: by default that of items (explicit) or a third of it (implicit).
         exponent: by default 1 (explicit) or 0 (implicit).
         unobserved_weight: of pairs without an event (implicit), in training and ever after; ``"auto"`` for
             what is chosen.
@@ -299,7 +299,7 @@ def resolve(
         if not isinstance(value, kind):
             raise ParameterError(f"{name} must be ap.{kind.__name__}(...), got {value!r}")
     items = (0.05 if explicit else 1.5) if penalty.items is None else float(penalty.items)
-    users = items * (1.0 if explicit else 2.0) if penalty.users is None else float(penalty.users)
+    users = items / (1.0 if explicit else 3.0) if penalty.users is None else float(penalty.users)
     center = offsets.center if explicit else "none"
     label = bounds.label
     if not explicit:
