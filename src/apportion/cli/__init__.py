@@ -19,8 +19,12 @@ from apportion.cli import (
     demo,
     doctor,
     evaluate,
+    explore,
     fit,
+    fit_tasks,
     plan,
+    plan_tasks,
+    predict_tasks,
     prepare,
     recommend,
     report,
@@ -80,7 +84,11 @@ add_command(app, "evaluate", evaluate.evaluate, config=True)
 add_command(app, "recommend", recommend.recommend)
 add_command(app, "similar", similar.similar)
 add_command(app, "report", report.report)
+add_command(app, "explore", explore.explore)
 add_command(app, "audit", audit.audit)
+add_command(app, "plan-tasks", plan_tasks.plan_tasks)
+add_command(app, "fit-tasks", fit_tasks.fit_tasks, config=True)
+add_command(app, "predict-tasks", predict_tasks.predict_tasks)
 add_command(app, "theory", theory.theory)
 add_command(app, "bench", bench.bench)
 add_command(app, "doctor", doctor.doctor)
