@@ -34,8 +34,9 @@ from apportion.recommend.planner import FACTORS, INTERCEPT_SHARES, SWEEPS, Forec
 from apportion.recommend.popularity import WARNING, learn_popularity
 from apportion.recommend.preparation import Preparation
 from apportion.recommend.recommender import Recommender
-from apportion.recommend.serving import choose_penalty, penalty_of
+from apportion.recommend.serving import AVERAGES, choose_penalty, penalty_of
 from apportion.recommend.settings import (
+    LARGEST,
     Bounds,
     Choice,
     GradientDescent,
@@ -552,6 +553,8 @@ def _report(
     others = tuple(warning for warning in warnings if warning not in counted)
     if choice.sweeps == 0:
         others = (WARNING, *others)
+    if choice.serving_regularization >= LARGEST:
+        others = (AVERAGES, *others)
     report = make_report(
         curator,
         settings.allocation,
