@@ -24,6 +24,7 @@ from apportion.errors import DataError, ParameterError
 from apportion.folders.kinds import MOST_FACTORS
 from apportion.privacy import Curator, Record
 from apportion.privacy.ledger import total_epsilon
+from apportion.progress import Wanted, both, watched
 from apportion.recommend import exact, progress, releases, rules
 from apportion.recommend.capacity import MOST, MOST_OF_OTHERS, SERVING, UNOBSERVED, Capacity
 from apportion.recommend.catalog import ItemCatalog
@@ -174,6 +175,8 @@ class MatrixFactorization(Estimator, Recommender):
         preparation: Preparation | None = None,
         budget: Budget | None = None,
         checkpoint: str | Path | bool | None = None,
+        *,
+        progress: Wanted = None,
     ) -> Self:
         """Train; the items may be published under ``self.privacy``.
 
@@ -191,6 +194,8 @@ class MatrixFactorization(Estimator, Recommender):
                 was. Until it is finished the folder holds the key of the noise, for its owner alone.
                 With a budget there is one by default, in the user's state folder, until ``save`` or
                 ``drop_checkpoint``; True makes one there without a budget, too, and False makes none.
+            progress: how far it is: after a second, on a terminal or in a notebook; False shows it nowhere,
+                True anywhere.
         """
         settings = self._settings(data)
         self._warn_of_copies()
@@ -201,6 +206,7 @@ class MatrixFactorization(Estimator, Recommender):
         known = None if preparation is None else preparation.to_json()
         engine, what = find_engine(self.engine), type(self).__name__
         with (
+            watched("training", progress) as told,
             open_checkpoint(
                 checkpoint, self, engine, data.contents(), budget, preparation=known
             ) as saved,
@@ -214,6 +220,7 @@ class MatrixFactorization(Estimator, Recommender):
                 self.released_ = saved.read(lambda content: from_bytes(folder, content))
                 return self
             session = engine.load(_rows(settings, data))
+            on_sweep = told if on_sweep is None else both(told, on_sweep)
             if settings.private:
                 self.released_ = self._train_privately(
                     settings, data, session, curator, preparation, paid, saved, on_sweep
