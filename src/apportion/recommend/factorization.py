@@ -15,14 +15,14 @@ from apportion.accounts.costs import part_of_cost, whole_cost
 from apportion.accounts.plan import Plan
 from apportion.allocation import Allocation
 from apportion.allocation.counts import noise_of
-from apportion.checks import whole
+from apportion.checks import number, whole
 from apportion.data import Interactions
 from apportion.data.memory import check_memory
 from apportion.data.rows import Rows
 from apportion.engine import Engine, Session, find_engine
 from apportion.errors import DataError, ParameterError
 from apportion.folders.kinds import MOST_FACTORS
-from apportion.privacy import Curator, Record
+from apportion.privacy import Curator, PrivacyTarget, Record
 from apportion.privacy.ledger import total_epsilon
 from apportion.progress import Wanted, both, watched
 from apportion.recommend import exact, progress, releases, rules
@@ -34,6 +34,7 @@ from apportion.recommend.model import ItemModel
 from apportion.recommend.planner import FACTORS, INTERCEPT_SHARES, SWEEPS, Forecast, forecasts
 from apportion.recommend.popularity import WARNING, learn_popularity
 from apportion.recommend.preparation import Preparation
+from apportion.recommend.quality import least_epsilon
 from apportion.recommend.recommender import Recommender
 from apportion.recommend.settings import (
     Bounds,
@@ -360,6 +361,22 @@ class MatrixFactorization(Estimator, Recommender):
         settings = self._settings(None)
         preparation.check(kind_of(settings))
         return self._forecasts(settings, preparation)
+
+    def least_epsilon(self, preparation: Preparation, error: float) -> tuple[float, Forecast]:
+        """The least epsilon that is expected to give no larger an error, and the forecast with it.
+
+        The error is that of ``forecasts``: of ratings the RMSE in units of the label bound, of events the
+        share of what could be learned that is lost. What was released before stays as it is; only what
+        training would cost is another. Nothing is spent.
+        """
+        settings = self._settings(None)
+        preparation.check(kind_of(settings))
+        error = number("error", error, above=0, at_most=1e6)
+
+        def best(target: PrivacyTarget) -> Forecast:
+            return self._forecasts(replace(settings, target=target), preparation)[0]
+
+        return least_epsilon(best, error, settings.target.delta - settings.target.selection_delta)
 
     def _forecasts(self, settings: Settings, preparation: Preparation) -> list[Forecast]:
         scale, counts = typical_weights(settings, preparation)
