@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from apportion.cli.forecasts import data_of_counts, forecast_table, forecast_values
-from apportion.cli.output import Output
+from apportion.cli.output import Html, Output
 from apportion.cli.reading import DATA_PANEL, Name
 from apportion.cli.training import (
     AllocationName,
@@ -108,6 +108,7 @@ def plan(
     weight_exponent: WeightExponent = None,
     k: SampledItems = None,
     statistics: StatisticsName = Statistics.shared,
+    html: Html = None,
 ) -> None:
     """Show how a training will spend its budget, and what error to expect. Free: no data is read.
 
@@ -129,6 +130,8 @@ def plan(
 
       apportion plan --rating-range 1 5 --preparation first.json
 
+      apportion plan --like ml-1m --epsilon 5 --html plan.html
+
       The other way round: which epsilon does it take?
 
       apportion plan --like ml-1m --target-rmse 0.93
@@ -147,9 +150,12 @@ def plan(
             "without ratings: --implicit",
             param_hint="'--rating-range'",
         )
-    wanted = _wanted(target_rmse, target_lost, implicit, epsilon, preparation)
+    wanted = _wanted(target_rmse, target_lost, implicit, epsilon, preparation, html)
     if top_share is not None and private_items:
         raise typer.BadParameter("does not go with --private-items", param_hint="'--top-share'")
+    from apportion.explore import of_outlook, plan_page, write_page
+    from apportion.recommend.outlook import outlook
+
     rating_range = None if implicit else rating_range
     with to.status("starting ..."):
         model = new_model(
@@ -187,6 +193,9 @@ def plan(
             param_hint="'--target-rmse' / '--target-lost'",
         )
     if known_before is None:
+        if html is not None:
+            write_page(html, plan_page(planned))
+            to.show_paths([html])
         to.result({"plan": planned.to_dict(), "forecasts": None})
         to.show(
             "what error to expect takes public facts: --users, --items and --rows; --like; --counts; or "
@@ -214,9 +223,14 @@ def plan(
         to.show(planned)
         return
     found = model.forecasts(known_before)
+    if html is not None:
+        with to.status("forecasting ..."):
+            by_epsilon = of_outlook(outlook(model, known_before), unit, not implicit)
+        write_page(html, plan_page(planned, by_epsilon))
     values = forecast_values(found, unit, implicit)
     to.result({"plan": planned.to_dict(), "forecasts": values})
     to.show(forecast_table(found, unit, implicit))
+    to.show_paths([] if html is None else [html])
 
 
 def _wanted(
@@ -225,6 +239,7 @@ def _wanted(
     implicit: bool,
     epsilon: float | None,
     preparation: Path | None,
+    html: Path | None,
 ) -> float | None:
     """The error that is to be reached, if one is given."""
     name, other = ("--target-lost", rmse) if implicit else ("--target-rmse", lost)
@@ -236,6 +251,8 @@ def _wanted(
         raise typer.BadParameter(
             "must be above 0" + (" and below 1" * implicit), param_hint=f"'{name}'"
         )
+    if wanted is not None and html is not None:
+        raise typer.BadParameter("does not go with --html", param_hint=f"'{name}'")
     if wanted is not None and epsilon is not None and preparation is None:
         raise typer.BadParameter("is what is looked for", param_hint="'--epsilon'")
     return wanted
