@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from apportion.recommend.files import load
 from apportion.version import __version__
 
 
@@ -69,6 +70,13 @@ def test_demo(tmp_path: Path) -> None:
     folder = tmp_path / "apportion-results" / "demo"
     assert (folder / "demo.png").read_bytes().startswith(b"\x89PNG")
     assert json.loads((folder / "privacy.json").read_text())["private"] is True
+    assert "explorer.html in a browser" in said
+    page = (folder / "explorer.html").read_text()
+    for piece in ("invented films", "Move epsilon", "noisy averages", "What this promises"):
+        assert piece in page
+    titles = load(folder / "model").released.titles
+    assert titles is not None
+    assert len(set(titles.tolist())) == len(titles) == 500
 
 
 def test_reproduce_synthetic(tmp_path: Path) -> None:
