@@ -24,7 +24,7 @@ from apportion.errors import (
 from apportion.privacy import Curator, NoiseSource, PrivacyTarget, Record, UserBound
 from apportion.privacy.ledger import total_epsilon
 from apportion.recommend.preparation import Preparation
-from apportion.tasks.base import open_curator
+from apportion.tasks.private_fit import open_curator
 
 CAP = PrivacyTarget(2.0, 1e-5)
 ONE = PrivacyTarget(1.0, 1e-5)

@@ -80,15 +80,15 @@ def test_errors_end_in_one_line(tmp_path: Path) -> None:
     assert not (tmp_path / "x.db").exists()
 
 
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)]
-)
-def test_a_training_that_is_told_to_end_settles(tmp_path: Path, number: int, code: int) -> None:
+@pytest.mark.parametrize("kept", [True, False], ids=["resumable", "without a checkpoint"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_training_that_is_told_to_end_settles(tmp_path: Path, number: int, kept: bool) -> None:
     data, path = tmp_path / "ratings.csv", tmp_path / "budget.db"
     interactions().write_csv(data)
     budget = Budget.create(path, PrivacyTarget(6.0, 1e-5))
     words = ["fit", data, "--rating-range", 1, 5, "--items", "public", "--factors", 2, "--sweeps",
              20_000, "--epsilon", 5, "--budget", path, "--out", tmp_path / "m"]  # fmt: skip
+    words += [] if kept else ["--no-checkpoint"]
     with subprocess.Popen(
         [sys.executable, "-m", "apportion", *map(str, words)], stderr=subprocess.PIPE, text=True
     ) as process:
@@ -97,13 +97,19 @@ def test_a_training_that_is_told_to_end_settles(tmp_path: Path, number: int, cod
         assert budget.history()[0].ended is None
         process.send_signal(number)
         _, errors = process.communicate(timeout=300)
-    assert process.returncode == code, errors
+    assert process.returncode == (4 if kept else 128 + number), errors
     assert "spent before this: epsilon = " in errors
     assert "Traceback" not in errors
     [training] = budget.history()
-    assert training.ended is not None
-    assert 0 < budget.epsilon < 5
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["budget.db", "ratings.csv"]
+    if kept:  # it may be resumed, so all of it stays reserved
+        assert "resumes from where it was" in errors
+        assert training.ended is None
+        assert budget.epsilon == pytest.approx(5)
+    else:
+        assert training.ended is not None
+        assert 0 < budget.epsilon < 5
+    left = {one.name for one in tmp_path.iterdir() if one.suffix != ".lock"}
+    assert left == {"budget.db", "ratings.csv"}
 
 
 def test_close_ends_what_was_killed(tmp_path: Path) -> None:

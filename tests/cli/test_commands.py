@@ -60,7 +60,7 @@ def test_reproduce_synthetic(tmp_path: Path) -> None:
     arguments = ["--seeds", "2", "--epsilon", "2", "--skew", "1", "--users", "500", "--out", "here"]
     result = apportion("reproduce", "synthetic", *arguments, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
-    assert "36/36" in result.stdout  # as written, and ours
+    assert result.stderr == ""  # progress is for terminals
     assert "skew a = 1" in result.stdout
     assert (tmp_path / "here" / "synthetic.csv").exists()
     assert (tmp_path / "here" / "synthetic.png").exists()

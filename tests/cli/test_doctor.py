@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from apportion.cli import doctor
+from apportion.cli.output import Output
 from apportion.native import kernels
 from apportion.threads import thread_count
 from apportion.version import __version__
@@ -34,7 +35,7 @@ def test_without_kernels_it_says_what_to_install(
     assert (found["compiled_kernels"], found["instruction_sets"]) == (False, [])
     [advice] = found["advice"]
     assert "install a C++ compiler" in advice
-    doctor.doctor()
+    doctor.doctor(Output())
     assert "install a C++ compiler" in capsys.readouterr().out.replace("\n", " ")
 
 

@@ -10,7 +10,7 @@ import pytest
 import apportion as ap
 from apportion.allocation.scaling import normalized
 from apportion.data.rows import Rows
-from apportion.engine import Session, find_engine, queries, session
+from apportion.engine import Session, find_engine, held, queries
 from apportion.packing import unpack
 from apportion.privacy import UserBound
 from apportion.tasks.losses import LOSSES, Loss
@@ -192,7 +192,7 @@ def test_blocks_of_tasks_change_nothing(tasks: int, monkeypatch: pytest.MonkeyPa
         return list(which.sums(one.query, one.grids()))
 
     [(_, whole)] = sums(ready(find_engine("auto"), rows))
-    monkeypatch.setattr(session, "_BLOCK_BYTES", 16 * 28 * tasks)
+    monkeypatch.setattr(held, "_BLOCK_BYTES", 16 * 28 * tasks)
     blocks = sums(ready(find_engine("auto"), rows))
     size = 64 if tasks > 64 else tasks  # whole tiles of noise
     assert [first for first, _ in blocks] == list(range(0, 200, size))

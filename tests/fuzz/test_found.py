@@ -14,6 +14,7 @@ import pytest
 import apportion as ap
 from apportion.checks import number, word
 from apportion.cli import data as data_command
+from apportion.cli.output import Output
 from apportion.data.files import write_frame
 from apportion.data.simulate import _user_sizes
 from apportion.json_text import parse_json
@@ -214,7 +215,7 @@ def test_a_split_is_written_as_a_whole(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(data_command, "_write", full)
     with pytest.raises(OSError, match="No space"):
-        data_command.split(tmp_path / "rows.csv", tmp_path / "parts")
+        data_command.split(Output(), tmp_path / "rows.csv", tmp_path / "parts")
     assert list((tmp_path / "parts").iterdir()) == []
 
 

@@ -283,6 +283,39 @@ def test_weights_over_budget_cannot_be_made() -> None:
         UserWeights(np.array([0, 0]), np.array([0, 1]), np.array([0.8, 0.8]))
 
 
+class TestUsersAtTheEdgeOfABlock:
+    """Sums of squares are added up in blocks of pairs; a user's pairs must not be divided among two."""
+
+    EDGE = 2**20
+
+    def pairs(self, edge: int, tasks: int) -> tuple[np.ndarray, np.ndarray]:
+        """One user with some tasks around an edge, and users of one task before and after it."""
+        before = edge - tasks // 2
+        user = np.concatenate(
+            [np.arange(before), np.full(tasks, before), before + 1 + np.arange(5)]
+        )
+        task = np.concatenate([np.zeros(before), np.arange(tasks), np.zeros(5)])
+        return user, task.astype(np.int64)
+
+    @pytest.mark.parametrize("edge", [EDGE, 2 * EDGE, 2 * EDGE + 1])
+    @pytest.mark.parametrize("tasks", [2, 3])
+    def test_a_budget_is_that_of_the_whole_user(self, edge: int, tasks: int) -> None:
+        user, task = self.pairs(edge, tasks)
+        with pytest.raises(ap.ReleaseError, match="pass its budget"):
+            UserWeights(user, task, np.ones(len(user)))
+        for scaled in (normalized, clipped):
+            squares = np.bincount(user, scaled(user, task, np.ones(len(user))).values ** 2)
+            np.testing.assert_allclose(squares, 1.0, rtol=1e-8)
+
+    def test_one_user_may_fill_more_than_a_block(self) -> None:
+        task = np.arange(self.EDGE + 7)
+        user = np.zeros(len(task), dtype=np.int64)
+        fair = np.full(len(task), 1 / math.sqrt(len(task) + 1))
+        UserWeights(user, task, fair)
+        with pytest.raises(ap.ReleaseError, match="pass its budget"):
+            UserWeights(user, task, fair * (1 + 1e-6))
+
+
 def test_repeated_rows_share_their_pair() -> None:
     weights = normalized(np.array([0, 0]), np.array([0, 1]), np.array([3.0, 4.0]))
     np.testing.assert_allclose(

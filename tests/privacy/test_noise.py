@@ -77,7 +77,7 @@ def test_same_key_same_bytes_other_key_other_bytes() -> None:
 def test_the_bytes_of_a_key_never_change() -> None:
     # A training that is resumed by a later version must show the same noise, and no second view: where
     # these numbers change, so must the format of checkpoints.
-    assert state.FORMAT == 3
+    assert state.FORMAT == 4
     assert WHOLE[:2].tolist() == [
         [-977824567212470, -509697475992316],
         [733678951004895, -1524559101303627],
@@ -95,6 +95,15 @@ def test_nothing_repeats_between_streams_steps_tasks_and_columns() -> None:
         SOURCE.discrete_gaussian(name, 0, 0, TASKS, SCALES) for name in ("a", "b", "a.A", "a.b")
     ]
     everything = np.abs(np.concatenate([WHOLE.ravel(), *(noise.ravel() for noise in streams)]))
+    assert len(np.unique(everything)) == len(everything)
+
+
+def test_nothing_repeats_however_far_tasks_and_steps_are_apart() -> None:
+    # A counter that is cut off somewhere, at a byte or at a size, would come round again.
+    far = [0, 1, *(2**power + more for power in range(6, 44) for more in (0, 1))]
+    tasks = [SOURCE.discrete_gaussian("sums", 0, TILE * tile, 1, SCALES) for tile in far]
+    steps = [SOURCE.discrete_gaussian("sums", step, 0, 1, SCALES) for step in far[1:]]
+    everything = np.abs(np.concatenate([*tasks, *steps])).ravel()
     assert len(np.unique(everything)) == len(everything)
 
 

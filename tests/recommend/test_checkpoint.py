@@ -17,7 +17,7 @@ from apportion.accounts.reservation import Reservation
 from apportion.audit.observer import observed
 from apportion.errors import CheckpointError, ParameterError
 from apportion.recommend import factorization
-from apportion.tasks import base
+from apportion.tasks import private_fit
 from tests.accounts.test_log import rewrite, rows
 from tests.recommend import killed
 
@@ -181,7 +181,7 @@ def test_another_version_is_refused(
     tmp_path: Path, data: ap.Interactions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crash(tmp_path / "c", data)
-    monkeypatch.setattr(base, "__version__", "99")
+    monkeypatch.setattr(private_fit, "__version__", "99")
     with pytest.raises(CheckpointError, match=r"another version of apportion: .*, not 99"):
         model().fit(data, checkpoint=tmp_path / "c")
     monkeypatch.undo()

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import apportion as ap
-from apportion.engine import session
+from apportion.engine import held
 from apportion.privacy import NoiseSource
-from apportion.tasks import base
+from apportion.tasks import private_fit
 
 DATA = ap.simulate_tasks(users=300, tasks=200, tasks_per_user=10)
 KEY = bytes(range(32))
@@ -16,10 +16,10 @@ KEY = bytes(range(32))
 
 def retry_agrees(monkeypatch: pytest.MonkeyPatch) -> bool:
     """Whether a second run under the same key, in other blocks, gives the same model."""
-    monkeypatch.setattr(base, "NoiseSource", _FixedKey)
+    monkeypatch.setattr(private_fit, "NoiseSource", _FixedKey)
     whole = ap.MultiTaskRidge(noise_seed=0).fit(DATA).coef_
     seven = 7 * 8 * DATA.dimension * (DATA.dimension + 1)  # tasks a block
-    monkeypatch.setattr(session, "_BLOCK_BYTES", seven)
+    monkeypatch.setattr(held, "_BLOCK_BYTES", seven)
     return np.array_equal(ap.MultiTaskRidge(noise_seed=0).fit(DATA).coef_, whole)
 
 

@@ -62,7 +62,6 @@ def written(folder: Path) -> set[str]:
 
 def test_tradeoff(run: Run, tmp_path: Path) -> None:
     printed = run("tradeoff", "--protocol", "top-k", "--epsilon", "5", "--seeds", "2")
-    assert "16/16" in printed  # 2 seeds, 8 models
     for piece in ("ml-1m, top-k: test Recall@20", "DPSGD tail", "not private", "+-"):
         assert piece in printed
     assert written(tmp_path / "out") == {"tradeoff.csv", "tradeoff-top-k.png"}

@@ -12,8 +12,7 @@ from sklearn.linear_model import Ridge
 import apportion as ap
 from apportion.accounts.declared import Declared
 from apportion.allocation.scaling import normalized
-from apportion.engine import find_engine, queries
-from apportion.engine import session as session_module
+from apportion.engine import find_engine, held, queries
 from apportion.engine.solves import solve_filtered, solve_positive
 from apportion.packing import pack, unpack
 from apportion.privacy import Curator, NoiseSource, Part, PrivacyTarget, UserBound
@@ -299,7 +298,7 @@ class TestBlocks:
 
         whole = solve()
         for tasks in (1, 7, 64, 100, 200):
-            monkeypatch.setattr(session_module, "_BLOCK_BYTES", 16 * 21 * tasks)
+            monkeypatch.setattr(held, "_BLOCK_BYTES", 16 * 21 * tasks)
             np.testing.assert_array_equal(solve(), whole)
         for threads in (1, 2, 5):
             with this_many_threads(threads):

@@ -4,15 +4,23 @@ import html
 import io
 from collections.abc import Sequence
 from pathlib import Path
-
-import matplotlib
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from apportion.audit.report import EVERYTHING, AuditReport, Game, OneRun
 from apportion.errors import ParameterError
 from apportion.privacy import epsilon_from_mu
-from apportion.studies.output import STYLE, write_figure, write_text
+from apportion.studies.output import (
+    NO_FIGURES,
+    can_draw,
+    new_figure,
+    style,
+    write_figure,
+    write_text,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 COLUMNS = ("training", "release", "best attack", "claimed", "estimate", "at least", "")
 
@@ -21,6 +29,8 @@ def check_output(path: Path) -> None:
     """Refuse a path that does not end as a page does, before any time is spent."""
     if path.suffix not in (".html", ".md"):
         raise ParameterError(f"the report must be named .html or .md, got {path.name}")
+    if not can_draw():
+        raise ParameterError(NO_FIGURES)
 
 
 def write_report(path: Path, report: AuditReport) -> list[Path]:
@@ -29,7 +39,7 @@ def write_report(path: Path, report: AuditReport) -> list[Path]:
     picture = figure(report)
     if path.suffix == ".html":
         buffer = io.StringIO()
-        with matplotlib.rc_context(STYLE):
+        with style():
             picture.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None})
         text = buffer.getvalue()
         write_text(path, _html(report, text[text.index("<svg") :]))
@@ -74,17 +84,16 @@ def summary(report: AuditReport) -> str:
     )
 
 
-def figure(report: AuditReport) -> Figure:
+def figure(report: AuditReport) -> "Figure":
     """Claimed epsilon of every release, and what the best attack shows it to be at least."""
     rows: dict[str, list[Game | OneRun]] = {}
     bounds: list[Game | OneRun] = [*report.best(), *report.one_runs]
     for each in bounds:
         rows.setdefault(each.training, []).append(each)
     sizes = [len(each) for each in rows.values()]
-    with matplotlib.rc_context(STYLE):
-        drawn = Figure(
-            figsize=(8, 1.2 + 0.3 * sum(sizes) + 0.45 * len(sizes)), layout="constrained"
-        )
+    with style():
+        height = 1.2 + 0.3 * sum(sizes) + 0.45 * len(sizes)
+        drawn = new_figure(8, height, layout="constrained")
         axes = drawn.subplots(
             len(rows), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": sizes}
         )[:, 0]
@@ -96,7 +105,7 @@ def figure(report: AuditReport) -> Figure:
     return drawn
 
 
-def _draw(ax: Axes, name: str, bounds: Sequence[Game | OneRun], delta: float) -> None:
+def _draw(ax: "Axes", name: str, bounds: Sequence[Game | OneRun], delta: float) -> None:
     places = range(len(bounds))
     least = [_at_least(each) for each in bounds]
     colors = ["tab:blue" if each.passed else "tab:red" for each in bounds]

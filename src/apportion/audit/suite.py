@@ -258,6 +258,12 @@ def _published(value: Any) -> Any:
         # How many items passed a threshold is a released value, of which others are shown.
         records = [replace(each, shape=()) if each.delta else each for each in value.ledger]
         return repr((records, value.public_inputs, value.warnings, value.neighboring))
+    if isinstance(value, dict):
+        # Nor is it compared where it is declared.
+        hidden = {"tasks"} if value.get("selects") is True else set()
+        return {name: _published(held) for name, held in value.items() if name not in hidden}
+    if isinstance(value, (list, tuple)):
+        return [_published(held) for held in value]
     if is_dataclass(value) and not isinstance(value, type):
         return [(each.name, _published(getattr(value, each.name))) for each in fields(value)]
     if hasattr(value, "get_params"):

@@ -19,8 +19,12 @@ from apportion.cli import (
     demo,
     doctor,
     evaluate,
+    explore,
     fit,
+    fit_tasks,
     plan,
+    plan_tasks,
+    predict_tasks,
     prepare,
     recommend,
     report,
@@ -28,6 +32,7 @@ from apportion.cli import (
     similar,
     theory,
 )
+from apportion.cli.output import add_command
 from apportion.cli.terminal import Terminal, replace_what_cannot_be_shown
 from apportion.errors import (
     ApportionError,
@@ -71,18 +76,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("demo")(demo.demo)
-app.command("plan")(plan.plan)
-app.command("prepare")(prepare.prepare)
-app.command("fit")(fit.fit)
-app.command("evaluate")(evaluate.evaluate)
-app.command("recommend")(recommend.recommend)
-app.command("similar")(similar.similar)
-app.command("report")(report.report)
-app.command("audit")(audit.audit)
-app.command("theory")(theory.theory)
-app.command("bench")(bench.bench)
-app.command("doctor")(doctor.doctor)
+add_command(app, "demo", demo.demo)
+add_command(app, "plan", plan.plan)
+add_command(app, "prepare", prepare.prepare, config=True)
+add_command(app, "fit", fit.fit, config=True)
+add_command(app, "evaluate", evaluate.evaluate, config=True)
+add_command(app, "recommend", recommend.recommend)
+add_command(app, "similar", similar.similar)
+add_command(app, "report", report.report)
+add_command(app, "explore", explore.explore)
+add_command(app, "audit", audit.audit)
+add_command(app, "plan-tasks", plan_tasks.plan_tasks)
+add_command(app, "fit-tasks", fit_tasks.fit_tasks, config=True)
+add_command(app, "predict-tasks", predict_tasks.predict_tasks)
+add_command(app, "theory", theory.theory)
+add_command(app, "bench", bench.bench)
+add_command(app, "doctor", doctor.doctor)
 app.add_typer(budget.app, name="budget")
 app.add_typer(reproduce.app, name="reproduce")
 app.add_typer(data.app, name="data")

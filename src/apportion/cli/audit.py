@@ -5,12 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
-from apportion.cli.progress import progress_bar
-from apportion.cli.terminal import Terminal, print_json
+from apportion.cli.output import Output
 from apportion.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -28,6 +25,7 @@ class Attacked(StrEnum):
 
 
 def audit(
+    to: Output,
     estimator: Annotated[
         list[Attacked] | None,
         typer.Option(help="What to attack; repeat for several. Default: all."),
@@ -49,7 +47,6 @@ def audit(
     seed: Annotated[
         int, typer.Option(min=0, help="Of the attack's own choices; noise is secret, as always.")
     ] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     output: Annotated[
         Path | None, typer.Option(help="Also write a report with a picture: .html or .md.")
     ] = None,
@@ -71,8 +68,7 @@ def audit(
     """
     if quick and long:
         raise ParameterError("--quick and --long exclude each other")
-    console = Terminal(stderr=as_json)
-    with console.status("starting ..."):
+    with to.status("starting ..."):
         # Imported here so that `apportion --help` answers at once.
         import apportion.audit as attacks
         from apportion.audit.output import check_output, write_report
@@ -84,22 +80,20 @@ def audit(
             effort = attacks.Effort(runs, effort.crowd, effort.rounds)
         names = [each.value for each in estimator or Attacked]
         total = attacks.planned_runs(names, effort)
-    with progress_bar(console) as progress:
+    with to.progress() as progress:
         bar = progress.add_task("training", total=total)
         report = attacks.run(
             names, epsilon, delta, effort, alpha, seed, on_run=lambda: progress.advance(bar)
         )
-    if as_json:
-        print_json(report.to_json())
-    else:
-        _print(console, report)
-    for path in [] if output is None else write_report(output, report):
-        console.print(f"written: {escape(str(path))}", highlight=False, soft_wrap=True)
+    written = [] if output is None else write_report(output, report)
+    _show(to, report)
+    to.show_paths(written)
+    to.result({**report.to_dict(), "files": [str(path) for path in written]})
     if not report.passed:
         raise typer.Exit(1)
 
 
-def _print(console: Console, report: "AuditReport") -> None:
+def _show(to: Output, report: "AuditReport") -> None:
     from apportion.audit.output import COLUMNS, summary, table
 
     shown = Table(title="epsilon, claimed and found", title_justify="left")
@@ -114,8 +108,8 @@ def _print(console: Console, report: "AuditReport") -> None:
         last = row[0]
         color = "green" if row[-1] == "pass" else "bold red"
         shown.add_row(training, *row[1:-1], f"[{color}]{row[-1]}[/{color}]")
-    console.print(shown)
+    to.show(shown)
     for found in report.findings:
-        console.print(f"[bold red]found[/bold red] in {found.training}: {found.what}")
+        to.show(f"[bold red]found[/bold red] in {found.training}: {found.what}")
     color = "green" if report.passed else "bold red"
-    console.print(summary(report), style=color, highlight=False)
+    to.show(summary(report), style=color)

@@ -1,12 +1,11 @@
 """``apportion bench``: how fast a private sweep is on this machine."""
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
-from apportion.cli.terminal import Terminal, print_json
+from apportion.cli.output import Output
 from apportion.data.simulate import SHAPES
 
 if TYPE_CHECKING:
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
 
 
 def bench(
+    to: Output,
     like: Annotated[
         str, typer.Option(help=f"Shape of the simulated events: {', '.join(SHAPES)}.")
     ] = "ml-20m",
@@ -22,7 +22,6 @@ def bench(
         str | None, typer.Option(metavar="implicit", help="A library to compare with.")
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="How often each is timed.")] = 3,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Time private sweeps on this machine, and those of a library without privacy beside them.
 
@@ -36,22 +35,18 @@ def bench(
 
       apportion bench --like ml-20m --factors 64 --against implicit --json
     """
-    console = Terminal(stderr=as_json)
-    with console.status("starting ...") as status:
+    with to.status("starting ...") as status:
         from apportion.studies import speed
 
         found = speed.run(
             like, factors, against, rounds, on_step=lambda what: status.update(f"{what} ...")
         )
-    if as_json:
-        print_json(json.dumps(found.to_dict()))
-        return
-    console.print(_table(found))
+    to.result(found.to_dict())
+    to.show(_table(found))
     machine = found.machine
-    console.print(
+    to.show(
         f"{machine.threads} threads; sgemm {machine.sgemm_gflops:.0f} GFLOP/s, "
-        f"copies {machine.copy_gb_per_second:.0f} GB/s",
-        highlight=False,
+        f"copies {machine.copy_gb_per_second:.0f} GB/s"
     )
 
 

@@ -1,6 +1,5 @@
 """``apportion budget``: one budget for all trainings on the same people."""
 
-from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,8 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from apportion.accounts.ledgers import record_to_dict
-from apportion.cli.reading import Json
-from apportion.cli.terminal import Terminal, print_json
+from apportion.cli.output import Output, add_command
 from apportion.errors import printable
 
 if TYPE_CHECKING:
@@ -26,8 +24,7 @@ Epsilon = Annotated[float, typer.Option(help="Of the guarantee.")]
 Delta = Annotated[float, typer.Option(help="Probability that the guarantee may fail.")]
 
 
-@app.command("create")
-def create(budget: File, epsilon: Epsilon, delta: Delta, json: Json = False) -> None:
+def create(to: Output, budget: File, epsilon: Epsilon, delta: Delta) -> None:
     """Make a new budget, with the epsilon and delta that all trainings together must keep to.
 
     They cannot be changed later. Trainings draw from it with [bold]--budget[/bold], and are refused when
@@ -43,11 +40,11 @@ def create(budget: File, epsilon: Epsilon, delta: Delta, json: Json = False) -> 
     from apportion.accounts.budget import Budget
     from apportion.privacy.ledger import PrivacyTarget
 
-    _show(Budget.create(budget, PrivacyTarget(epsilon, delta)), json)
+    _show(to, Budget.create(budget, PrivacyTarget(epsilon, delta)))
 
 
-@app.command("show")
 def show(
+    to: Output,
     budget: File,
     expect: Annotated[
         str | None,
@@ -56,7 +53,6 @@ def show(
             help="The last hash that was shown before: an error if the log does not go on from it.",
         ),
     ] = None,
-    json: Json = False,
 ) -> None:
     """Show what is spent or reserved of a budget, and what is left. Whoever may read the file can do this.
 
@@ -75,16 +71,15 @@ def show(
 
     opened = Budget(budget)
     since = None if expect is None else opened.events_since(expect.strip().lower())
-    _show(opened, json, since)
+    _show(to, opened, since)
 
 
-@app.command("reserve")
 def reserve(
+    to: Output,
     budget: File,
     epsilon: Epsilon,
     delta: Delta,
     what: Annotated[str, typer.Option(help="For what, in a few words.")] = "set aside by hand",
-    json: Json = False,
 ) -> None:
     """Set part of a budget aside, for good: for a training that takes place where the file is not.
 
@@ -103,11 +98,10 @@ def reserve(
 
     opened = Budget(budget)
     opened.set_aside(what, PrivacyTarget(epsilon, delta))
-    _show(opened, json)
+    _show(to, opened)
 
 
-@app.command("history")
-def history(budget: File, json: Json = False) -> None:
+def history(to: Output, budget: File) -> None:
     """Show all trainings that a budget has paid for, with what each released.
 
     A training that has not ended is running, or was killed: it is counted in full, until it is resumed from
@@ -123,10 +117,8 @@ def history(budget: File, json: Json = False) -> None:
 
     opened = Budget(budget)
     trainings = opened.history()
-    if json:
-        values = [_values(training, opened) for training in trainings]
-        print_json(dumps({"trainings": values, "doubt": opened.doubt}, indent=2))
-        return
+    values = [_values(training, opened) for training in trainings]
+    to.result({"trainings": values, "doubt": opened.doubt})
     table = Table("training", "began (UTC)", "ended", "what")
     for title in ("epsilon", "delta", "counted", "releases"):
         table.add_column(title, justify="right")
@@ -136,12 +128,12 @@ def history(budget: File, json: Json = False) -> None:
         numbers = (f"{one.target.epsilon:.4g}", f"{one.target.delta:g}", f"{one.epsilon:.4g}")
         names = (escape(one.token[:8]), _time(one.began), ended, escape(printable(one.what)))
         table.add_row(*names, *numbers, str(len(one.releases)))
-    Terminal().print(table)
-    _show_doubt(opened)
+    to.show(table)
+    _show_doubt(to, opened)
 
 
-@app.command("close")
 def close(
+    to: Output,
     budget: File,
     training: Annotated[
         str, typer.Argument(metavar="TRAINING", help="Its name in the history, or the start of it.")
@@ -149,7 +141,6 @@ def close(
     unknown: Annotated[
         bool, typer.Option("--unknown", help="Also if it cannot be known whether it still runs.")
     ] = False,
-    json: Json = False,
 ) -> None:
     """End a training that was killed: from now on it counts for what it has released only.
 
@@ -166,10 +157,14 @@ def close(
 
     opened = Budget(budget)
     opened.close(training, unknown=unknown)
-    _show(opened, json)
+    _show(to, opened)
 
 
-def _show(budget: "Budget", json: bool, since: int | None = None) -> None:
+for _command in (create, show, reserve, history, close):
+    add_command(app, _command.__name__, _command)
+
+
+def _show(to: Output, budget: "Budget", since: int | None = None) -> None:
     trainings = budget.history()
     values = {
         "epsilon": budget.cap.epsilon,
@@ -183,9 +178,7 @@ def _show(budget: "Budget", json: bool, since: int | None = None) -> None:
     }
     if since is not None:
         values["events_since"] = since
-    if json:
-        print_json(dumps(values, indent=2))
-        return
+    to.result(values)
     lines = [
         f"cap      epsilon = {budget.cap.epsilon:g} at delta = {budget.cap.delta:g}",
         f"counted  epsilon = {values['counted']:.4g}, {values['trainings']} trainings, of which "
@@ -195,13 +188,13 @@ def _show(budget: "Budget", json: bool, since: int | None = None) -> None:
     ]
     if since is not None:
         lines.append(f"expected hash found; events since: {since}")
-    Terminal().print("\n".join(lines), highlight=False, soft_wrap=True)
-    _show_doubt(budget)
+    to.show("\n".join(lines))
+    _show_doubt(to, budget)
 
 
-def _show_doubt(budget: "Budget") -> None:
+def _show_doubt(to: Output, budget: "Budget") -> None:
     if budget.doubt is not None:
-        Terminal().print(f"[yellow]note:[/yellow] {escape(budget.doubt)}", highlight=False)
+        to.show(f"[yellow]note:[/yellow] {escape(budget.doubt)}", soft_wrap=False)
 
 
 def _values(training: "Training", budget: "Budget") -> dict[str, Any]:

@@ -5,21 +5,18 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 from rich.table import Table
 
+from apportion.cli.output import Output, add_command
 from apportion.cli.reading import (
     DataSetName,
     ItemColumn,
-    Json,
     Name,
     RatingColumn,
     Source,
     TimeColumn,
     UserColumn,
 )
-from apportion.cli.terminal import Terminal, print_json
 from apportion.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -30,8 +27,7 @@ DATA = Path("apportion-data")
 app = typer.Typer(help="Fetch known data sets, or simulate data like them.", no_args_is_help=True)
 
 
-@app.command("list")
-def list_() -> None:
+def list_(to: Output) -> None:
     """Show the known data sets with their sizes and licenses.
 
     [bold]Examples[/bold]
@@ -41,7 +37,6 @@ def list_() -> None:
     from apportion.data.datasets import DATA_SETS
     from apportion.data.simulate import SHAPES
 
-    console = Terminal()
     table = Table("name", show_lines=True)
     for title in ("users", "items", "rows"):
         table.add_column(title, justify="right")
@@ -50,12 +45,14 @@ def list_() -> None:
         shape = SHAPES[name]
         sizes = [f"{shape['users']:,}", f"{shape['items']:,}", f"{shape['rows']:,}"]
         table.add_row(name, *sizes, data_set.license)
-    console.print(table)
-    console.print("ml-20m and msd: as used for top-k recommendation, after the usual filters")
+    known = {name: {**SHAPES[name], "license": each.license} for name, each in DATA_SETS.items()}
+    to.result({"data_sets": known})
+    to.show(table)
+    to.show("ml-20m and msd: as used for top-k recommendation, after the usual filters")
 
 
-@app.command("fetch")
 def fetch(
+    to: Output,
     name: Annotated[Name, typer.Argument(help="Which data set.")],
     out: Annotated[Path, typer.Option(help="Folder for the archive.")] = DATA,
     url: Annotated[
@@ -82,12 +79,12 @@ def fetch(
         if not url.lower().startswith(("http://", "https://")):
             raise ParameterError(f"url must begin with http:// or https://, got {url!r}")
         data_set = replace(data_set, url=url)
-    console = Terminal()
-    console.print(data_set.license, highlight=False)
-    if not yes:
-        typer.confirm(f"Fetch {name.value} under these terms?", abort=True)
-    columns = BarColumn(), DownloadColumn(), TransferSpeedColumn()
-    with Progress(TextColumn("{task.description}"), *columns, console=console) as progress:
+    if yes:
+        to.show(data_set.license)
+    else:
+        typer.echo(data_set.license, err=True)
+        typer.confirm(f"Fetch {name.value} under these terms?", abort=True, err=True)
+    with to.progress(in_bytes=True) as progress:
         task = progress.add_task(f"fetching {name.value}", total=None)
         path = datasets.fetch(
             data_set,
@@ -96,8 +93,9 @@ def fetch(
             lambda done, total: progress.update(task, completed=done, total=total or None),
         )
     if data_set.md5 is None:
-        console.print("there is no published checksum to compare with")
-    console.print(f"wrote {escape(str(path))}", highlight=False, soft_wrap=True)
+        to.show("there is no published checksum to compare with")
+    to.result({"files": [str(path)], "checked": data_set.md5 is not None})
+    to.show_paths([path])
 
 
 def _open_url(url: str, offset: int) -> tuple[IO[bytes], int]:
@@ -128,8 +126,8 @@ def _open_url(url: str, offset: int) -> tuple[IO[bytes], int]:
     return response, offset if resumed else 0
 
 
-@app.command("simulate")
 def simulate(
+    to: Output,
     out: Annotated[Path, typer.Option(help="File to write: .parquet or .csv.")],
     like: Annotated[Name, typer.Option(help="The data set to imitate.")] = Name.ml_1m,
     users: Annotated[int | None, typer.Option(min=1, help="Users, if not as many.")] = None,
@@ -160,15 +158,15 @@ def simulate(
     shape["rows"] = rows or shape["rows"]
     if implicit:
         shape["rating_range"] = None
-    console = Terminal()
-    with console.status("simulating ..."):
+    with to.status("simulating ..."):
         data = simulate_interactions(**shape, seed=seed)
         _write(data, out)
-    console.print(f"wrote {escape(str(out))}", highlight=False, soft_wrap=True)
+    to.result({"files": [str(out)]})
+    to.show_paths([out])
 
 
-@app.command("summary")
 def summary(
+    to: Output,
     data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV, Parquet, folder or archive.")],
     data_set: DataSetName = None,
     user: UserColumn = None,
@@ -176,7 +174,6 @@ def summary(
     rating: RatingColumn = None,
     timestamp: TimeColumn = None,
     implicit: Annotated[bool, typer.Option("--implicit", help="Rows without ratings.")] = False,
-    json: Json = False,
 ) -> None:
     """Show how many users, items and rows there are, how dense and how skewed they are.
 
@@ -187,18 +184,14 @@ def summary(
 
       apportion data summary ratings.csv
     """
-    import json as json_
-
     source = Source(data, data_set, user, item, rating, implicit=implicit, timestamp=timestamp)
     found = source.read().summary()
-    if json:
-        print_json(json_.dumps(found.to_dict()))
-    else:
-        Terminal().print(str(found), highlight=False, markup=False)
+    to.result(found.to_dict())
+    to.show(str(found), markup=False, soft_wrap=False)
 
 
-@app.command("split")
 def split(
+    to: Output,
     data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV, Parquet, folder or archive.")],
     out: Annotated[Path, typer.Option(help="Folder for the two files.")],
     users: Annotated[
@@ -269,8 +262,7 @@ def split(
             raise ParameterError(f"{path} is what is to be split; choose another folder")
         if path.exists() and not overwrite:
             raise ParameterError(f"{path} exists already; --overwrite replaces it")
-    console = Terminal()
-    with console.status("splitting ..."):
+    with to.status("splitting ..."):
         source = Source(data, data_set, user, item, rating, implicit=implicit, timestamp=timestamp)
         whole, shares = source.read(), (1 - share, share)
         parts: tuple[Interactions, ...]
@@ -284,8 +276,13 @@ def split(
             places = [both.enter_context(written_whole(path)) for path in paths]
             for place, part in zip(places, parts, strict=True):
                 _write(part, place)
-    for path in paths:
-        console.print(f"wrote {escape(str(path))}", highlight=False, soft_wrap=True)
+    to.result({"files": [str(path) for path in paths]})
+    to.show_paths(paths)
+
+
+add_command(app, "list", list_)
+for _command in (fetch, simulate, summary, split):
+    add_command(app, _command.__name__, _command)
 
 
 def _write(data: "Interactions", path: Path) -> None:

@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from apportion.cli.terminal import Terminal
+from apportion.cli.output import Output
 
 if TYPE_CHECKING:
     from apportion.studies.demo import DemoResult
@@ -16,6 +16,7 @@ RESULTS = Path("apportion-results")
 
 
 def demo(
+    to: Output,
     epsilon: Annotated[float, typer.Option(help="Privacy budget of each model.")] = 1.0,
     delta: Annotated[float, typer.Option(help="Probability that the guarantee may fail.")] = 1e-5,
     out: Annotated[Path, typer.Option(help="Folder for the picture and the report.")] = RESULTS
@@ -33,29 +34,34 @@ def demo(
 
       apportion demo --epsilon 0.5 --out /tmp/demo
     """
-    console = Terminal()
-    with console.status("training four recommenders ..."):
+    with to.status("training four recommenders ..."):
         # Imported here so that `apportion --help` answers at once.
         from apportion.data.files import check_folder
         from apportion.studies import demo as study
-        from apportion.studies.output import write_figure, write_text
+        from apportion.studies.output import NO_FIGURES, can_draw, write_figure, write_text
 
         check_folder(out)
         result = study.run(epsilon=epsilon, delta=delta)
-        picture = out / "demo.png"
-        write_figure(picture, study.figure(result))
+        picture = out / "demo.png" if can_draw() else None
+        if picture is not None:
+            write_figure(picture, study.figure(result))
         report = out / "privacy.json"
         write_text(report, result.report.to_json())
-    console.print(_table(result))
+    to.result(
+        {
+            **result.to_dict(),
+            "report": str(report),
+            "picture": None if picture is None else str(picture),
+        }
+    )
+    to.show(_table(result))
     for sentence in result.conclusion():
-        console.print(f"- {sentence}", highlight=False)
-    console.print(_for_somebody(result), highlight=False)
-    console.print(
+        to.show(f"- {sentence}", soft_wrap=False)
+    to.show(_for_somebody(result), soft_wrap=False)
+    to.show(
         f"\nThe model may be published: {result.report.verdict}, for each user with all of its rows.\n"
         f"What was released and why it is private: {escape(str(report))}\n"
-        f"The picture: {escape(str(picture))}",
-        highlight=False,
-        soft_wrap=True,
+        + escape(NO_FIGURES if picture is None else f"The picture: {picture}")
     )
 
 

@@ -1,6 +1,5 @@
 """``apportion doctor``: what is installed here, and what would help."""
 
-import json
 import os
 import platform
 import re
@@ -13,8 +12,7 @@ from typing import Any
 
 from rich.table import Table
 
-from apportion.cli.reading import Json
-from apportion.cli.terminal import Terminal, print_json
+from apportion.cli.output import Output
 from apportion.native import kernels
 from apportion.threads import thread_count
 from apportion.version import __version__
@@ -26,7 +24,7 @@ _COMPILER = (
 )
 
 
-def doctor(as_json: Json = False) -> None:
+def doctor(to: Output) -> None:
     """Show what Apportion runs on here: versions, processor, threads, compiled kernels; and what to install.
 
     Put its output into a report of a problem. Nothing of your data is read.
@@ -38,17 +36,14 @@ def doctor(as_json: Json = False) -> None:
       apportion doctor --json
     """
     found = examine()
-    if as_json:
-        print_json(json.dumps(found, indent=2))
-        return
+    to.result(found)
     table = Table(show_header=False, box=None, pad_edge=False)
     for name, value in found.items():
         if name != "advice":
             table.add_row(name.replace("_", " "), _words(value))
-    console = Terminal()
-    console.print(table)
+    to.show(table)
     for each in found["advice"] or ["nothing is missing"]:
-        console.print(f"\n[bold]advice[/bold]  {each}", highlight=False)
+        to.show(f"\n[bold]advice[/bold]  {each}", soft_wrap=False)
 
 
 def examine() -> dict[str, Any]:

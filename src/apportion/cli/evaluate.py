@@ -1,21 +1,21 @@
 """``apportion evaluate``: how good a saved model is, overall and by popularity."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from apportion.cli.output import Output
 from apportion.cli.reading import (
     DataSetName,
     ItemColumn,
-    Json,
     Model,
     Positives,
     RatingColumn,
     Source,
     UserColumn,
 )
-from apportion.cli.terminal import Terminal, print_json
 from apportion.errors import DataError
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 def evaluate(
+    to: Output,
     model: Model,
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Histories: CSV, Parquet, archive.")],
     test: Annotated[
@@ -57,7 +58,6 @@ def evaluate(
     item: ItemColumn = None,
     rating: RatingColumn = None,
     positives: Positives = None,
-    json: Json = False,
 ) -> None:
     """Measure a saved model, beside what needs no model, overall and by popularity of items.
 
@@ -90,18 +90,15 @@ def evaluate(
     _check_usage(explicit, test, {"hold-out": hold_out, "history": history}, k, positives)
     events = not explicit
     source = Source(data, data_set, user, item, rating, implicit=events, positives=positives)
-    console = Terminal(stderr=json)
-    with console.status("measuring ..."):
+    with to.status("measuring ..."):
         if test is None:
             found = _hold_out(recommender, source, hold_out, 0.8 if history is None else history, k)
         else:
             wanted = Source(test, None, user, item, rating, implicit=events, positives=positives)
             found = _compare(recommender, source, wanted, k)
-    if json:
-        print_json(found.to_json())
-        return
-    console.print(found)
-    console.print(NOTE, highlight=False)
+    to.result(json.loads(found.to_json()))
+    to.show(found)
+    to.show(NOTE, soft_wrap=False)
 
 
 def _check_usage(

@@ -1,5 +1,6 @@
 """``apportion fit``: train a recommender privately and save it."""
 
+import json
 import math
 import warnings
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from apportion.cli.progress import progress_bar
+from apportion.cli.output import Output
 from apportion.cli.reading import (
     DataSetName,
     ItemColumn,
@@ -16,7 +17,6 @@ from apportion.cli.reading import (
     RatingColumn,
     UserColumn,
 )
-from apportion.cli.terminal import Terminal
 from apportion.cli.training import (
     AllocationName,
     BudgetFile,
@@ -51,10 +51,11 @@ from apportion.cli.training import (
     find_solver,
     find_source,
 )
-from apportion.errors import ParameterError
+from apportion.errors import ParameterError, printable
 
 
 def fit(
+    to: Output,
     data: Data,
     out: Annotated[Path, typer.Option(help="Folder for the model.")],
     overwrite: Annotated[
@@ -172,12 +173,11 @@ def fit(
             "seed": seed,
         },
     )
-    console = Terminal()
-    with console.status("starting ..."):
+    with to.status("starting ..."):
         # Imported here so that `apportion --help` answers at once.
         from apportion.accounts.budget import Budget
         from apportion.accounts.checkpoint import remove_finished, steps_done
-        from apportion.recommend.files import try_target
+        from apportion.folders.files import try_target
         from apportion.recommend.preparation import Preparation
 
         # What cannot be written should not cost a training.
@@ -187,20 +187,20 @@ def fit(
         planned = model.plan()
         source = None if budget is None else Budget(budget)
         prepared = None if preparation is None else Preparation.read(preparation)
-    with console.status("reading ..."):
+    with to.status("reading ..."):
         interactions = training.read()
         named = training.titles(titles, interactions)
-    console.print(planned)
+    to.say(planned)
     before = 0 if checkpoint is None else steps_done(checkpoint)
     with (
-        progress_bar(console) as progress,
+        to.progress() as progress,
         warnings.catch_warnings(record=True, action="always", category=UserWarning) as warned,
     ):
         task = progress.add_task("training", total=None)
 
         def show(done: int, total: int) -> None:
             if done == before > 0:
-                console.print(f"resuming after sweep {done} of {total}")
+                to.say(f"resuming after sweep {done} of {total}")
             progress.update(task, completed=done, total=total)
 
         model.fit(
@@ -214,6 +214,13 @@ def fit(
     if checkpoint is not None and checkpoint.exists():
         remove_finished(checkpoint)
     for warning in warned:
-        console.print(f"[yellow]warning:[/yellow] {escape(str(warning.message))}")
-    console.print(model.privacy)
-    console.print(f"saved {escape(str(out))}", highlight=False, soft_wrap=True)
+        to.warn(warning.message)
+    to.result(
+        {
+            "model": str(out),
+            "resumed_after": before or None,
+            "privacy": json.loads(model.privacy.to_json()),
+        }
+    )
+    to.show(model.privacy)
+    to.show(f"saved {escape(printable(out))}")

@@ -1,7 +1,7 @@
 """What error to expect, as a table; and public facts that stand for data before any is read."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
@@ -21,6 +21,8 @@ def forecast_table(found: "list[Forecast]", unit: float, implicit: bool) -> Tabl
         table.add_column(title, justify="right")
     for name in ("all\nitems", "rarest\nfifth", "2nd", "3rd", "4th", "top\nfifth"):
         table.add_column(name, justify="right")
+    if found and found[0].choice.sweeps == 0:
+        table.caption = "popularity alone: for this budget there is too little to learn tastes from"
     for forecast in best_of_each(found):
         choice = forecast.choice
         settings = [str(choice.factors), str(choice.sweeps)]
@@ -29,6 +31,20 @@ def forecast_table(found: "list[Forecast]", unit: float, implicit: bool) -> Tabl
         errors = (forecast.error, *forecast.by_bucket)
         table.add_row(*settings, *(f"{unit * error:.3f}" for error in errors))
     return table
+
+
+def forecast_values(found: "list[Forecast]", unit: float, implicit: bool) -> list[dict[str, Any]]:
+    """The numbers of ``forecast_table``, by name."""
+    return [
+        {
+            "factors": each.choice.factors,
+            "sweeps": each.choice.sweeps,
+            "intercept_share": None if implicit else each.choice.intercept_share,
+            "error": unit * each.error,
+            "error_by_popularity": [unit * error for error in each.by_bucket],
+        }
+        for each in best_of_each(found)
+    ]
 
 
 def best_of_each(found: "list[Forecast]") -> "list[Forecast]":

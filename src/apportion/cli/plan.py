@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from apportion.cli.forecasts import data_of_counts, forecast_table
+from apportion.cli.forecasts import data_of_counts, forecast_table, forecast_values
+from apportion.cli.output import Output
 from apportion.cli.reading import DATA_PANEL, Name
-from apportion.cli.terminal import Terminal
 from apportion.cli.training import (
     AllocationName,
     Delta,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 
 def plan(
+    to: Output,
     rating_range: RatingRange = None,
     implicit: Implicit = False,
     users: Annotated[
@@ -125,8 +126,7 @@ def plan(
     if top_share is not None and private_items:
         raise typer.BadParameter("does not go with --private-items", param_hint="'--top-share'")
     rating_range = None if implicit else rating_range
-    console = Terminal()
-    with console.status("starting ..."):
+    with to.status("starting ..."):
         model = new_model(
             implicit=implicit,
             catalog="private" if private_items else "public",
@@ -142,21 +142,24 @@ def plan(
             },
         )
         planned = model.plan()
-    console.print(planned)
-    with console.status("simulating ..."):
+    to.show(planned)
+    with to.status("simulating ..."):
         known_before = _preparation(
             model, sizes, like, counts, column or "count", preparation, rating_range
         )
     if known_before is None:
-        console.print(
+        to.result({"plan": planned.to_dict(), "forecasts": None})
+        to.show(
             "what error to expect takes public facts: --users, --items and --rows; --like; --counts; or "
             "--preparation",
-            highlight=False,
+            soft_wrap=False,
         )
         return
     found = model.forecasts(known_before)
     unit = 1.0 if rating_range is None else model.label_bound_of(_one_row(rating_range))
-    console.print(forecast_table(found, unit, implicit))
+    values = forecast_values(found, unit, implicit)
+    to.result({"plan": planned.to_dict(), "forecasts": values})
+    to.show(forecast_table(found, unit, implicit))
 
 
 def _check_usage(

@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from apportion.cli.forecasts import forecast_table
+from apportion.cli.forecasts import forecast_table, forecast_values
+from apportion.cli.output import Output
 from apportion.cli.reading import (
     DataSetName,
     ItemColumn,
@@ -14,7 +15,6 @@ from apportion.cli.reading import (
     RatingColumn,
     UserColumn,
 )
-from apportion.cli.terminal import Terminal
 from apportion.cli.training import (
     AllocationName,
     BudgetFile,
@@ -48,6 +48,7 @@ from apportion.errors import ParameterError
 
 
 def prepare(
+    to: Output,
     data: Data,
     out: Annotated[
         Path,
@@ -110,8 +111,7 @@ def prepare(
             "engine": engine.value,
         },
     )
-    console = Terminal()
-    with console.status("starting ..."):
+    with to.status("starting ..."):
         if out.exists():
             raise ParameterError(f"{out} exists already")
         if not out.parent.is_dir():
@@ -123,25 +123,34 @@ def prepare(
         source = None if budget is None else Budget(budget)
     if source is None and not yes:
         _ask(price, training.epsilon)
-    with console.status("reading ..."):
+    with to.status("reading ..."):
         interactions = training.read()
-    with console.status("counting ..."):
+    with to.status("counting ..."):
         preparation = model.prepare(interactions, source)
         # Before anything is printed: that can fail, and the budget is spent.
         with written_whole(out) as path:
             path.write_text(preparation.to_json(), "utf-8")
         found = model.forecasts(preparation)
     unit = 1.0 if training.source.implicit else model.label_bound_of(interactions)
-    console.print(forecast_table(found, unit, training.source.implicit))
     for warning in preparation.warnings:
-        console.print(f"[yellow]warning:[/yellow] {escape(warning)}")
+        to.warn(warning)
     ledger = preparation.ledger
-    console.print(
+    to.result(
+        {
+            "files": [str(out)],
+            "epsilon": ledger.epsilon(delta),
+            "of_epsilon": training.epsilon,
+            "delta": delta,
+            "releases": [record.name for record in ledger],
+            "forecasts": forecast_values(found, unit, training.source.implicit),
+            "warnings": list(preparation.warnings),
+        }
+    )
+    to.show(forecast_table(found, unit, training.source.implicit))
+    to.show(
         f"spent epsilon = {ledger.epsilon(delta):.3g} of {training.epsilon:g}, on "
         f"{escape(', '.join(record.name for record in ledger))}; saved {escape(str(out))}\n"
-        f"to train with the first, add to the options of fit: --preparation {escape(str(out))}",
-        highlight=False,
-        soft_wrap=True,
+        f"to train with the first, add to the options of fit: --preparation {escape(str(out))}"
     )
 
 

@@ -1,18 +1,15 @@
 """``apportion recommend``: the best items for a history, or for a file of histories."""
 
-import json as json_
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from apportion.cli.progress import progress_bar
+from apportion.cli.output import Output
 from apportion.cli.reading import (
     ItemColumn,
-    Json,
     Model,
     Positives,
     RatingColumn,
@@ -21,7 +18,6 @@ from apportion.cli.reading import (
     read_id,
     shown_id,
 )
-from apportion.cli.terminal import Terminal, print_json
 from apportion.errors import DataError, printable
 
 if TYPE_CHECKING:
@@ -32,6 +28,7 @@ if TYPE_CHECKING:
 
 
 def recommend(
+    to: Output,
     model: Model,
     history: Annotated[
         str | None,
@@ -49,7 +46,6 @@ def recommend(
     item: ItemColumn = None,
     rating: RatingColumn = None,
     positives: Positives = None,
-    json: Json = False,
 ) -> None:
     """Recommend items for one history, or for every user of a file.
 
@@ -87,18 +83,15 @@ def recommend(
             )
         source = Source(histories, None, user, item, rating, not explicit, positives)
         data = source.read(like=recommender.item_ids)
-        console = Terminal(stderr=json)
-        lists = _lists(recommender, data, k, console)
+        lists = _lists(recommender, data, k, to)
         write_frame(_readable(lists) if out.suffix.lower() == ".csv" else lists, out)
-        if json:
-            print_json(json_.dumps({"wrote": str(out)}))
-        else:
-            console.print(f"wrote {escape(str(out))}", highlight=False, soft_wrap=True)
+        to.result({"files": [str(out)]})
+        to.show_paths([out])
     elif history is not None:
-        _recommend_one(load(model), history, k, json)
+        _recommend_one(to, load(model), history, k)
 
 
-def _recommend_one(model: "Recommender", history: str, k: int, json: bool) -> None:
+def _recommend_one(to: Output, model: "Recommender", history: str, k: int) -> None:
     given = _parse_history(model, history)
     known = set(model.item_ids.tolist())
     unknown = [shown_id(item) for item in given if item not in known]
@@ -108,20 +101,17 @@ def _recommend_one(model: "Recommender", history: str, k: int, json: bool) -> No
     explicit = model.released.fold_in.feedback == "explicit"
     ids, scores = model.recommend(given if explicit else list(given), k=k)
     titles = titles_of(model, ids)
-    if json:
-        rows: list[dict[str, Any]] = [
-            {"item": shown_id(item), "title": title, "score": float(score)}
-            for item, title, score in zip(ids, titles, scores, strict=True)
-        ]
-        print_json(json_.dumps({"recommendations": rows, "unknown": unknown}))
-        return
-    console = Terminal()
+    rows: list[dict[str, Any]] = [
+        {"item": shown_id(item), "title": title, "score": float(score)}
+        for item, title, score in zip(ids, titles, scores, strict=True)
+    ]
+    to.result({"recommendations": rows, "unknown": unknown})
     if unknown:
         names = ", ".join(str(item) for item in unknown)
-        console.print(
-            f"not known to the model, left out: {printable(names)}", highlight=False, markup=False
+        to.show(
+            f"not known to the model, left out: {printable(names)}", markup=False, soft_wrap=False
         )
-    console.print(item_table(ids, titles, scores, "score"))
+    to.show(item_table(ids, titles, scores, "score"))
 
 
 def _parse_history(model: "Recommender", text: str) -> dict[Any, float]:
@@ -151,13 +141,11 @@ def _parse_history(model: "Recommender", text: str) -> dict[Any, float]:
     return history
 
 
-def _lists(
-    model: "Recommender", histories: "Interactions", k: int, console: Console
-) -> "pl.DataFrame":
+def _lists(model: "Recommender", histories: "Interactions", k: int, to: Output) -> "pl.DataFrame":
     """The table of ``recommend_many``, under a progress bar."""
     if len(histories.by_user.other) == 0:
         raise DataError("the file of histories has no rows")
-    with progress_bar(console, counted=False) as progress:
+    with to.progress(counted=False) as progress:
         task = progress.add_task("recommending", total=histories.users)
         return model.recommend_many(
             histories, k, on_users=lambda users: progress.advance(task, users)

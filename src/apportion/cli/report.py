@@ -1,23 +1,23 @@
 """``apportion report``: the guarantee of a saved model, and whether it is true to its records."""
 
-from json import dumps
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from apportion.cli.reading import Json, Model
-from apportion.cli.terminal import Terminal, print_json
+from apportion.cli.output import Output
+from apportion.cli.reading import Model
 from apportion.errors import printable
 
 if TYPE_CHECKING:
-    from apportion.recommend.verify import Check
+    from apportion.folders.comparing import Check
 
 
 def report(
+    to: Output,
     model: Model,
-    json: Json = False,
     verify: Annotated[
         bool,
         typer.Option(
@@ -67,29 +67,27 @@ def report(
     """
     if key is not None and not verify:
         raise typer.BadParameter("goes with --verify only", param_hint="'--key'")
-    if sign is not None and (verify or json):
-        raise typer.BadParameter("goes with no other option", param_hint="'--sign'")
+    if sign is not None and verify:
+        raise typer.BadParameter("does not go with --verify", param_hint="'--sign'")
     if sign is not None:
-        _sign(model, sign)
+        _sign(to, model, sign)
         return
-    from apportion.recommend.files import load
+    from apportion.recommend.loading import load_any, verify_any
 
-    privacy = load(model).privacy
+    privacy = load_any(model).privacy
     if verify:
         from apportion.accounts.signatures import read_public_key
-        from apportion.recommend.verify import verify as verify_folder
 
         public = None if key is None else read_public_key(key)
-        _show(verify_folder(model, public), privacy.verdict, json)
-    elif json:
-        print_json(privacy.to_json())
+        _show(to, verify_any(model, public), privacy.verdict)
     else:
-        Terminal().print(privacy)
+        to.result(json.loads(privacy.to_json()))
+        to.show(privacy)
 
 
-def _sign(model: Path, key: Path) -> None:
+def _sign(to: Output, model: Path, key: Path) -> None:
     from apportion.accounts.signatures import FILE, PassphraseError, read_private_key
-    from apportion.recommend.files import sign as sign_folder
+    from apportion.recommend.loading import sign as sign_folder
 
     try:
         private = read_private_key(key)
@@ -97,27 +95,21 @@ def _sign(model: Path, key: Path) -> None:
         phrase = typer.prompt(f"passphrase of {printable(key)}", hide_input=True, err=True)
         private = read_private_key(key, phrase.encode())
     name = sign_folder(model, private)
-    where = escape(printable(model / FILE))
-    Terminal().print(f"signed with the key {name}: {where}", highlight=False, soft_wrap=True)
+    to.result({"key": name, "files": [str(model / FILE)]})
+    to.show(f"signed with the key {name}: {escape(printable(model / FILE))}")
 
 
-def _show(checks: "list[Check]", verdict: str, json: bool) -> None:
+def _show(to: Output, checks: "list[Check]", verdict: str) -> None:
     right = all(check.passed for check in checks)
-    if json:
-        entries = [{"what": check.what, "wrong": list(check.wrong)} for check in checks]
-        values = {"verified": right, "verdict": verdict if right else None, "checks": entries}
-        print_json(dumps(values, indent=2))
+    entries = [{"what": check.what, "wrong": list(check.wrong)} for check in checks]
+    to.result({"verified": right, "verdict": verdict if right else None, "checks": entries})
+    for check in checks:
+        to.show(f"{'[green]yes[/green]' if check.passed else '[red]NO [/red]'} {check.what}")
+        for wrong in check.wrong:
+            to.show(f"      {escape(wrong)}")
+    if right:
+        to.show(f"verified: {verdict}")
     else:
-        console = Terminal()
-        for check in checks:
-            console.print(
-                f"{'[green]yes[/green]' if check.passed else '[red]NO [/red]'} {check.what}"
-            )
-            for wrong in check.wrong:
-                console.print(f"      {escape(wrong)}", highlight=False, soft_wrap=True)
-        if right:
-            console.print(f"verified: {verdict}", highlight=False)
-        else:
-            console.print("[bold red]NOT VERIFIED: do not rely on this report[/bold red]")
+        to.show("[bold red]NOT VERIFIED: do not rely on this report[/bold red]")
     if not right:
         raise typer.Exit(1)

@@ -9,9 +9,7 @@ from rich.table import Table
 
 from apportion.cli import reproduce_all, reproduce_recommender
 from apportion.cli.demo import RESULTS
-from apportion.cli.progress import progress_bar
-from apportion.cli.reproduce_recommender import print_paths
-from apportion.cli.terminal import Terminal
+from apportion.cli.output import Output, add_command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,13 +32,8 @@ def _group() -> None:
     """Run the paper's experiments: a table and figures each."""
 
 
-app.command("all")(reproduce_all.reproduce_all)
-for _command in reproduce_recommender.COMMANDS:
-    app.command(_command.__name__)(_command)
-
-
-@app.command("synthetic")
 def synthetic(
+    to: Output,
     seeds: Annotated[int, typer.Option(min=1, help="Repetitions, each with its own data.")] = 10,
     epsilon: Annotated[
         list[float] | None, typer.Option(help="Privacy budget; repeat for several.")
@@ -68,10 +61,10 @@ def synthetic(
 
       apportion reproduce synthetic --seeds 3 --epsilon 1 --epsilon 2 --skew 1
     """
-    from apportion.data.files import check_folder
     from apportion.studies import synthetic as study
+    from apportion.studies.output import check_output
 
-    check_folder(out)
+    check_output(out)
     settings = study.Synthetic(
         epsilons=epsilon or study.EPSILONS,
         skews=skew or study.SKEWS,
@@ -79,18 +72,18 @@ def synthetic(
         users=users,
         solver=solver.value,
     )
-    console = Terminal()
-    with progress_bar(console) as progress:
+    with to.progress() as progress:
         models = progress.add_task("training", total=settings.fits)
         rows = settings.run(on_fit=lambda: progress.advance(models))
     paths = study.write(rows, settings, out)
     for table in _tables(study.summarize(rows)):
-        console.print(table)
-    print_paths(console, paths)
+        to.show(table)
+    to.show_paths(paths)
+    to.result({"rows": list(rows), "files": [str(path) for path in paths]})
 
 
-@app.command("jester")
 def jester(
+    to: Output,
     data: Annotated[
         Path, typer.Option(help="npz file with arrays user, item (joke, from 0 on) and rating.")
     ],
@@ -111,18 +104,25 @@ def jester(
 
       apportion reproduce jester --data jester-1.npz --epsilon 1 --seeds 2
     """
-    from apportion.data.files import check_folder
     from apportion.studies import jester as study
+    from apportion.studies.output import check_output
 
-    check_folder(out)
+    check_output(out)
     settings = study.Jester(data, epsilons=epsilon or study.EPSILONS, seeds=seeds)
-    console = Terminal()
-    with progress_bar(console) as progress:
+    with to.progress() as progress:
         models = progress.add_task("training", total=settings.fits)
         rows = settings.run(on_fit=lambda: progress.advance(models))
     paths = study.write(rows, out)
-    console.print(_jester_table(rows))
-    print_paths(console, paths)
+    to.show(_jester_table(rows))
+    to.show_paths(paths)
+    to.result({"rows": list(rows), "files": [str(path) for path in paths]})
+
+
+add_command(app, "all", reproduce_all.reproduce_all)
+for _command in reproduce_recommender.COMMANDS:
+    add_command(app, _command.__name__, _command)
+add_command(app, "synthetic", synthetic)
+add_command(app, "jester", jester)
 
 
 def _jester_table(rows: "Sequence[dict[str, Any]]") -> Table:

@@ -3,15 +3,14 @@
 import resource
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from apportion.cli.demo import RESULTS
-from apportion.cli.progress import progress_bar
-from apportion.cli.reproduce_recommender import print_paths
-from apportion.cli.terminal import Terminal
+from apportion.cli.output import Output
 from apportion.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
 
 def reproduce_all(
+    to: Output,
     data: Annotated[
         Path | None,
         typer.Option(
@@ -63,28 +63,26 @@ def reproduce_all(
 
       apportion reproduce all --simulate ml-20m --scale 0.1 --epsilon 1
     """
-    from apportion.data.files import check_folder
     from apportion.studies import everything, page, skew
     from apportion.studies.benchmark import EPSILONS
+    from apportion.studies.output import check_output
 
-    check_folder(out)
-    console = Terminal()
+    check_output(out)
     begun = time.monotonic()
-    with console.status("reading ..."):
+    with to.status("reading ..."):
         benchmarks, titles, rehearsal = _benchmarks(data, simulate or (), scale, held_out)
     run = everything.Everything(benchmarks, out, epsilon or EPSILONS, seeds, titles)
-    with console.status("measuring the speed of this machine ..."):
+    with to.status("measuring the speed of this machine ..."):
         times = everything.estimate(run.jobs, everything.calibrate())
     left = sum(seconds > 0 for seconds in times)
     for benchmark in benchmarks:
-        console.print(f"{benchmark.name}: {benchmark.summary}", highlight=False)
-    console.print(
+        to.show(f"{benchmark.name}: {benchmark.summary}", soft_wrap=False)
+    to.show(
         f"{len(times)} models, {len(times) - left} of them done; the others may take "
-        f"{_duration(sum(times))} here, within a factor of about two, and their evaluation besides",
-        highlight=False,
+        f"{_duration(sum(times))} here, within a factor of about two, and their evaluation besides"
     )
     weight = {job: max(seconds, 1e-9) for job, seconds in zip(run.jobs, times, strict=True)}
-    with progress_bar(console, counted=False) as progress:
+    with to.progress(counted=False) as progress:
         bar = progress.add_task("training", total=sum(weight.values()))
 
         def on_fit(job: everything.Job) -> None:
@@ -94,14 +92,22 @@ def reproduce_all(
     results = page.Results(
         rows, skew.run(benchmarks), run.neighbors(), rehearsal, _cost(begun, len(times) - left)
     )
-    for claim in page.claims(results):
+    claims = page.claims(results)
+    paths = page.write(results, out)
+    for claim in claims:
         mark = "[green]holds[/green]" if claim.holds else "[red]does not hold[/red]"
-        console.print(f"{claim.where}: {claim.what}: {claim.measured}: {mark}", highlight=False)
+        to.show(f"{claim.where}: {claim.what}: {claim.measured}: {mark}", soft_wrap=False)
     if rehearsal:
-        console.print(
-            "[bold]a rehearsal on simulated data: this says nothing about the paper[/bold]"
-        )
-    print_paths(console, page.write(results, out))
+        to.show("[bold]a rehearsal on simulated data: this says nothing about the paper[/bold]")
+    to.show_paths(paths)
+    to.result(
+        {
+            "claims": [asdict(claim) for claim in claims],
+            "rows": list(rows),
+            "rehearsal": bool(rehearsal),
+            "files": [str(path) for path in paths],
+        }
+    )
 
 
 def _benchmarks(

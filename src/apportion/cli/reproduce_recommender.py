@@ -7,15 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from apportion.cli.data import DATA
 from apportion.cli.demo import RESULTS
-from apportion.cli.progress import progress_bar
+from apportion.cli.output import Output
 from apportion.cli.reading import Name
-from apportion.cli.terminal import Terminal
 from apportion.errors import DataError
 
 if TYPE_CHECKING:
@@ -58,6 +56,7 @@ OutOption = Annotated[
 
 
 def tradeoff(
+    to: Output,
     data: DataOption,
     path: PathOption = None,
     protocol: ProtocolOption = None,
@@ -77,15 +76,16 @@ def tradeoff(
     from apportion.studies import tradeoff as study
     from apportion.studies.benchmark import EPSILONS
 
-    console, folder = Terminal(), _folder(out, "tradeoff", data)
-    benchmarks = _read(console, data, path, protocol, held_out)
+    folder = _folder(out, "tradeoff", data)
+    benchmarks = _read(to, data, path, protocol, held_out)
     settings = study.Tradeoff(benchmarks, epsilon or EPSILONS, seeds)
-    rows = _train(console, settings)
-    _show(console, rows, lambda row: row["method"])
-    print_paths(console, study.write(rows, folder))
+    rows = _train(to, settings)
+    _show(to, rows, lambda row: row["method"])
+    _finish(to, study.write(rows, folder), rows=rows)
 
 
 def exponent(
+    to: Output,
     data: DataOption,
     path: PathOption = None,
     protocol: ProtocolOption = None,
@@ -109,16 +109,17 @@ def exponent(
     from apportion.studies import exponent as study
     from apportion.studies.benchmark import EPSILONS
 
-    console, folder = Terminal(), _folder(out, "exponent", data)
-    benchmarks = _read(console, data, path, protocol, held_out)
+    folder = _folder(out, "exponent", data)
+    benchmarks = _read(to, data, path, protocol, held_out)
     exponents = exponent or study.EXPONENTS
     settings = study.Exponent(benchmarks, epsilon or EPSILONS, seeds, exponents)
-    rows = _train(console, settings)
-    _show(console, rows, _with_exponent)
-    print_paths(console, study.write(rows, folder))
+    rows = _train(to, settings)
+    _show(to, rows, _with_exponent)
+    _finish(to, study.write(rows, folder), rows=rows)
 
 
 def slices(
+    to: Output,
     data: DataOption,
     path: PathOption = None,
     protocol: ProtocolOption = None,
@@ -138,14 +139,15 @@ def slices(
     from apportion.studies import slices as study
     from apportion.studies.benchmark import EPSILONS
 
-    console, folder = Terminal(), _folder(out, "slices", data)
-    benchmarks = _read(console, data, path, protocol, held_out)
-    rows = _train(console, study.Slices(benchmarks, epsilon or EPSILONS, seeds))
-    _show_buckets(console, rows, _with_exponent)
-    print_paths(console, study.write(rows, folder))
+    folder = _folder(out, "slices", data)
+    benchmarks = _read(to, data, path, protocol, held_out)
+    rows = _train(to, study.Slices(benchmarks, epsilon or EPSILONS, seeds))
+    _show_buckets(to, rows, _with_exponent)
+    _finish(to, study.write(rows, folder), rows=rows)
 
 
 def neighbors(
+    to: Output,
     data: DataOption,
     path: PathOption = None,
     epsilon: Annotated[
@@ -177,24 +179,25 @@ def neighbors(
     """
     from apportion.studies import neighbors as study
 
-    console, folder = Terminal(), _folder(out, "neighbors", data)
-    benchmark = _read(console, data, path, None, held_out)[-1]  # top-k is the last, if there is one
+    folder = _folder(out, "neighbors", data)
+    benchmark = _read(to, data, path, None, held_out)[-1]  # top-k is the last, if there is one
     titles = study.titles_of(data.value, _path(data, path))
     epsilons = epsilon or study.EPSILONS
     settings = study.Neighbors(benchmark, titles, query or (), epsilons, seeds, exponent)
     for title in settings.not_there:
-        console.print(f"{data.value} has no {title}", highlight=False)
-    found = _train(console, settings)
+        to.show(f"{data.value} has no {title}", soft_wrap=False)
+    found = _train(to, settings)
     for table in _neighbor_tables(found.lists, max(epsilons)):
-        console.print(table)
+        to.show(table)
     for title in found.unknown:
-        console.print(f"not all models know {title}", highlight=False)
+        to.show(f"not all models know {title}", soft_wrap=False)
     title = f"share of the top {study.K} neighbors that ALS has too"
-    _show_buckets(console, found.overlap, lambda row: row["method"], title)
-    print_paths(console, study.write(found, folder))
+    _show_buckets(to, found.overlap, lambda row: row["method"], title)
+    _finish(to, study.write(found, folder), overlap=found.overlap, lists=found.lists)
 
 
 def skew(
+    to: Output,
     data: Annotated[list[Name], typer.Option(help="Which data set; repeat for several.")],
     path: Annotated[
         list[Path] | None,
@@ -216,15 +219,13 @@ def skew(
     """
     if path and len(path) != len(data):
         raise typer.BadParameter("give one for each --data, or none", param_hint="'--path'")
-    from apportion.data.files import check_folder
     from apportion.studies import skew as study
+    from apportion.studies.output import check_output
 
-    check_folder(out)
-    console = Terminal()
+    check_output(out)
     paths: Sequence[Path | None] = path or [None] * len(data)
     benchmarks = [
-        _read(console, name, place, None, held_out)[0]
-        for name, place in zip(data, paths, strict=True)
+        _read(to, name, place, None, held_out)[0] for name, place in zip(data, paths, strict=True)
     ]
     found = study.run(benchmarks)
     shares = [f"top {share:.0%}" for share in study.SHARES]
@@ -239,18 +240,18 @@ def skew(
         tops = [f"{entry[f'top_{share:g}']:.1%}" for share in study.SHARES]
         gains = [f"{entry[name]:.2f}" for name in ("R_0", "R_1")]
         table.add_row(entry["data"], *sizes, *tops, *gains)
-    console.print(table)
-    print_paths(console, study.write(found, out))
+    to.show(table)
+    _finish(to, study.write(found, out), statistics=found.statistics)
 
 
 COMMANDS: tuple[Callable[..., None], ...] = (tradeoff, exponent, slices, neighbors, skew)
 
 
 def _folder(out: Path | None, study: str, data: Name) -> Path:
-    from apportion.data.files import check_folder
+    from apportion.studies.output import check_output
 
     folder = RESULTS / study / data.value if out is None else out
-    check_folder(folder)
+    check_output(folder)
     return folder
 
 
@@ -264,7 +265,7 @@ def _path(data: Name, path: Path | None) -> Path:
 
 
 def _read(
-    console: Console,
+    to: Output,
     data: Name,
     path: Path | None,
     protocol: Protocol | None,
@@ -273,14 +274,14 @@ def _read(
     from apportion.studies.benchmark import read_benchmarks
 
     place = _path(data, path)
-    with console.status(f"reading {data.value} ..."):
+    with to.status(f"reading {data.value} ..."):
         wanted = None if protocol is None else protocol.value
         return read_benchmarks(data.value, place, wanted, held_out)
 
 
-def _train(console: Console, settings: Any) -> Any:
+def _train(to: Output, settings: Any) -> Any:
     """What a study finds, under a progress bar."""
-    with progress_bar(console) as progress:
+    with to.progress() as progress:
         models = progress.add_task("training", total=settings.fits)
         return settings.run(on_fit=lambda: progress.advance(models))
 
@@ -292,7 +293,7 @@ def _with_exponent(row: "Row") -> str:
     return row["method"] if exponent is None else f"{row['method']}, exponent {name_of(exponent)}"
 
 
-def _show(console: Console, rows: "Sequence[Row]", name: "Callable[[Row], str]") -> None:
+def _show(to: Output, rows: "Sequence[Row]", name: "Callable[[Row], str]") -> None:
     """A table for each protocol: a row per model, a column per epsilon; with errors over seeds."""
     from apportion.studies.comparison import mean_and_error, of_protocols
 
@@ -314,11 +315,11 @@ def _show(console: Console, rows: "Sequence[Row]", name: "Callable[[Row], str]")
                 else:
                     cells.append("")
             table.add_row(label, *cells)
-        console.print(table)
+        to.show(table)
 
 
 def _show_buckets(
-    console: Console,
+    to: Output,
     rows: "Sequence[Row]",
     name: "Callable[[Row], str]",
     title: str | None = None,
@@ -348,7 +349,7 @@ def _show_buckets(
             where = {"epsilon": epsilon, "name": label}
             cells = [f"{mean_and_error(named, column, **where)[0]:.3f}" for column in columns]
             table.add_row(f"{epsilon:g}", label, *cells)
-        console.print(table)
+        to.show(table)
 
 
 def _neighbor_tables(lists: "Sequence[Row]", epsilon: float) -> list[Table]:
@@ -379,7 +380,8 @@ def _facts(genres: str, count: int) -> str:
     return f"{genres}, {users}" if genres else users
 
 
-def print_paths(console: Console, paths: Sequence[Path]) -> None:
-    """Say which files were written."""
-    for path in paths:
-        console.print(f"wrote {escape(str(path))}", highlight=False, soft_wrap=True)
+def _finish(to: Output, paths: Sequence[Path], **found: "Sequence[Row]") -> None:
+    """What was found and which files were written."""
+    to.show_paths(paths)
+    values = {name: list(rows) for name, rows in found.items()}
+    to.result({**values, "files": [str(path) for path in paths]})

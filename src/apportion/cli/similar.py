@@ -1,14 +1,14 @@
 """``apportion similar``: items like an item."""
 
-import json as json_
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from apportion.cli.reading import Json, Model, read_id, shown_id
+from apportion.cli.output import Output
+from apportion.cli.reading import Model, read_id, shown_id
 from apportion.cli.recommend import item_table, titles_of
-from apportion.cli.terminal import Terminal, print_json
+from apportion.cli.terminal import Terminal
 from apportion.errors import DataError, printable
 
 if TYPE_CHECKING:
@@ -26,13 +26,13 @@ class By(StrEnum):
 
 
 def similar(
+    to: Output,
     model: Model,
     item: Annotated[str, typer.Argument(metavar="ITEM", help="An id, or a piece of one title.")],
     k: Annotated[int, typer.Option("-k", min=1, help="How many items.")] = 10,
     by: Annotated[
         By, typer.Option(help="cosine: the angle; dot: popular items come first.")
     ] = By.cosine,
-    json: Json = False,
 ) -> None:
     """Show the items most similar to an item.
 
@@ -54,17 +54,14 @@ def similar(
     titles = titles_of(recommender, ids)
     name = shown_id(recommender.item_ids[place])
     own = "" if recommender.released.titles is None else str(recommender.released.titles[place])
-    if json:
-        rows: list[dict[str, Any]] = [
-            {"item": shown_id(each), "title": title, "similarity": float(score)}
-            for each, title, score in zip(ids, titles, scores, strict=True)
-        ]
-        print_json(json_.dumps({"item": name, "title": own, "by": by.value, "similar": rows}))
-        return
-    console = Terminal()
+    rows: list[dict[str, Any]] = [
+        {"item": shown_id(each), "title": title, "similarity": float(score)}
+        for each, title, score in zip(ids, titles, scores, strict=True)
+    ]
+    to.result({"item": name, "title": own, "by": by.value, "similar": rows})
     heading = printable(f"items like {own} ({name})" if own else f"items like {name}")
-    console.print(heading, highlight=False, markup=False)
-    console.print(item_table(ids, titles, scores, "similarity"))
+    to.show(heading, markup=False, soft_wrap=False)
+    to.show(item_table(ids, titles, scores, "similarity"))
 
 
 def _find(model: "Recommender", text: str) -> int:

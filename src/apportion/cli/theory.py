@@ -4,23 +4,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from apportion.cli.data import DATA
 from apportion.cli.demo import RESULTS
+from apportion.cli.output import Output
 from apportion.cli.reading import Name
-from apportion.cli.reproduce_recommender import print_paths
-from apportion.cli.terminal import Terminal
 from apportion.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from apportion.studies.theory import Setting
-
 
 def theory(
+    to: Output,
     counts: Annotated[
         Path | None, typer.Option(help="CSV or Parquet file with a number of users per task.")
     ] = None,
@@ -59,30 +56,36 @@ def theory(
 
       apportion theory --data ml-1m --path ml-1m.zip --epsilon 5
     """
-    from apportion.data.files import check_folder
     from apportion.studies import theory as study
+    from apportion.studies.output import check_output
 
-    check_folder(out)
-    console = Terminal()
+    check_output(out)
     given = {"users": users, "tasks": tasks, "rows": rows, "power": power}
-    with console.status("reading ..."):
+    with to.status("reading ..."):
         sizes, people, graph = _sizes(counts, column, data, path, given)
     setting = study.Setting(sizes, people, epsilon, delta, dimension, strong_convexity, graph)
-    _print_rows(
-        console,
-        "task sizes, and the gain that adaptive weights are promised",
-        [study.gains(setting)],
-    )
-    _print_rows(
-        console, "excess risk, by the exponent of the weights (0: uniform)", study.bounds(setting)
-    )
-    _print_rows(console, "the closed forms", [study.adaptive_bounds(setting)])
+    found = {
+        "gains": study.gains(setting),
+        "bounds": study.bounds(setting),
+        "closed_forms": study.adaptive_bounds(setting),
+        "spending": study.spending(setting),
+        "per_user": study.per_user(setting),
+    }
+    paths = study.write(setting, out)
+    to.result({**found, "files": [str(path) for path in paths]})
     of_whom = "of the data" if graph is not None else "drawn as in Assumption 4.1"
-    _print_rows(
-        console, f"what the user who spends most spends, users {of_whom}", study.spending(setting)
-    )
-    _print_normalized(console, setting)
-    print_paths(console, study.write(setting, out))
+    titles = {
+        "gains": "task sizes, and the gain that adaptive weights are promised",
+        "bounds": "excess risk, by the exponent of the weights (0: uniform)",
+        "closed_forms": "the closed forms",
+        "spending": f"what the user who spends most spends, users {of_whom}",
+        "per_user": "equation 9, gamma 1, if every user scales its weights to its own budget",
+    }
+    for name, title in titles.items():
+        shown: Any = found[name]
+        if shown is not None:
+            to.show(_table(title, shown if isinstance(shown, list) else [shown]))
+    to.show_paths(paths)
 
 
 def _sizes(
@@ -115,7 +118,7 @@ def _sizes(
     return study.power_law(**given), given["users"], None
 
 
-def _print_rows(console: Console, title: str, rows: "Sequence[dict[str, Any]]") -> None:
+def _table(title: str, rows: "Sequence[dict[str, Any]]") -> Table:
     """One row as two columns, several as a table."""
     table = Table(title=title, title_justify="left", show_header=len(rows) > 1)
     if len(rows) == 1:
@@ -128,19 +131,7 @@ def _print_rows(console: Console, title: str, rows: "Sequence[dict[str, Any]]") 
             table.add_column(name, justify="left" if place == 0 else "right")
         for row in rows:
             table.add_row(*(_number(value) for value in row.values()))
-    console.print(table)
-
-
-def _print_normalized(console: Console, setting: "Setting") -> None:
-    from apportion.studies import theory as study
-
-    found = study.per_user(setting)
-    if found is not None:
-        _print_rows(
-            console,
-            "equation 9, gamma 1, if every user scales its weights to its own budget",
-            [found],
-        )
+    return table
 
 
 def _number(value: Any) -> str:

@@ -5,13 +5,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from apportion.studies.benchmark import EPSILONS, METRICS, Benchmark, Case, Row
 from apportion.studies.output import write_figure, write_table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Comparison(ABC):
 
 
 def write_comparison(
-    name: str, rows: Sequence[Row], folder: Path, figure: Callable[[Sequence[Row]], Figure]
+    name: str, rows: Sequence[Row], folder: Path, figure: "Callable[[Sequence[Row]], Figure]"
 ) -> list[Path]:
     """Write the table and a figure for each protocol; return their paths."""
     paths = [folder / f"{name}.csv"]

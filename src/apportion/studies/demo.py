@@ -3,11 +3,9 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-import matplotlib
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from apportion.accounts import PrivacyReport
@@ -17,8 +15,12 @@ from apportion.data.buckets import task_buckets
 from apportion.recommend import ItemModel, MatrixFactorization, Recommender
 from apportion.recommend.fold_in import FoldIn
 from apportion.recommend.metrics import RatingMetrics, rating_metrics
-from apportion.studies.output import STYLE
+from apportion.studies.output import new_figure, style
 from apportion.tasks import MultiTaskRidge
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 BUCKETS, RANGE = 5, (1.0, 5.0)
 AVERAGES, EQUAL, DEFAULT, EXACT = "noisy averages", "equal budgets", "apportion", "not private"
@@ -48,6 +50,21 @@ class DemoResult:
         """The mean number of users per item in each bucket, tail first."""
         bucket = task_buckets(self.sizes, BUCKETS)
         return [float(self.sizes[bucket == b].mean()) for b in range(BUCKETS)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figures as plain values."""
+        return {
+            "epsilon": self.report.epsilon,
+            "delta": self.report.ledger.target.delta,
+            "users_by_popularity": self.bucket_sizes,
+            "errors": {
+                name: {"rmse": each.rmse, "rmse_by_popularity": list(each.rmse_by_bucket)}
+                for name, each in self.errors.items()
+            },
+            "history": [{"item": item, "rating": rating} for item, rating in self.history.items()],
+            "recommended": [{"item": item, "rating": rating} for item, rating in self.recommended],
+            "conclusion": self.conclusion(),
+        }
 
     def conclusion(self) -> list[str]:
         """What the figures say, in plain words."""
@@ -142,10 +159,10 @@ def _history(rows: Interactions) -> dict[int, float]:
     return dict(zip(items.tolist(), rating[some].tolist(), strict=True))
 
 
-def figure(result: DemoResult) -> Figure:
+def figure(result: DemoResult) -> "Figure":
     """Users per item on the left, errors by popularity on the right."""
-    with matplotlib.rc_context(STYLE):
-        drawing = Figure(figsize=(10, 3.8))
+    with style():
+        drawing = new_figure(10, 3.8)
         left, right = drawing.subplots(1, 2, width_ratios=(1, 1.9))
         _draw_sizes(left, result)
         positions = np.arange(BUCKETS)
@@ -173,7 +190,7 @@ def figure(result: DemoResult) -> Figure:
     return drawing
 
 
-def _draw_sizes(axes: Axes, result: DemoResult) -> None:
+def _draw_sizes(axes: "Axes", result: DemoResult) -> None:
     axes.fill_between(np.arange(len(result.sizes)), np.sort(result.sizes)[::-1], color="#d7dce3")
     axes.set_xlabel("item, by popularity")
     axes.set_ylabel("users")

@@ -2,28 +2,27 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from pathlib import Path
-
-from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from apportion.studies.benchmark import COLORS, Case, Row
 from apportion.studies.comparison import Comparison, Series, write_comparison
 from apportion.studies.tradeoff import NOT_PRIVATE, figure
 
+if TYPE_CHECKING:
+    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.figure import Figure
+
 EXPONENTS = (0.0, 0.25, 1 / 3, 0.5, 1.0)
 ADAPTIVE = {"ssp": "AdaDPALS", "descent": "AdaDPSGD"}
-_COLORS = LinearSegmentedColormap.from_list(
-    "exponents",
-    [
-        (0.0, "#e0b13c"),
-        (0.25, COLORS["adaptive"]),
-        (1 / 3, "#35b0a7"),
-        (0.5, "#123f4a"),
-        (1.0, "#8e3b8a"),
-    ],
-    N=1201,  # a multiple of 12, and one: the exponents above have their colors exactly
+_COLORS = (
+    (0.0, "#e0b13c"),
+    (0.25, COLORS["adaptive"]),
+    (1 / 3, "#35b0a7"),
+    (0.5, "#123f4a"),
+    (1.0, "#8e3b8a"),
 )
 
 
@@ -45,7 +44,15 @@ class Exponent(Comparison):
 
 def color(exponent: float) -> tuple[float, float, float, float]:
     """The color of an exponent; that of 1/4, the usual one, is that of adaptive weights elsewhere."""
-    return _COLORS(exponent)
+    return _scale()(exponent)
+
+
+@cache
+def _scale() -> "LinearSegmentedColormap":
+    from matplotlib.colors import LinearSegmentedColormap
+
+    # A multiple of 12, and one: the exponents above have their colors exactly.
+    return LinearSegmentedColormap.from_list("exponents", _COLORS, N=1201)
 
 
 def name_of(exponent: float) -> str:
@@ -58,7 +65,7 @@ def write(rows: Sequence[Row], folder: Path) -> list[Path]:
     return write_comparison("exponent", rows, folder, draw)
 
 
-def draw(rows: Sequence[Row]) -> Figure:
+def draw(rows: Sequence[Row]) -> "Figure":
     """The figure of one protocol."""
     lines = {
         solver: [

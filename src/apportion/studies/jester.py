@@ -11,19 +11,20 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib
 import numpy as np
-from matplotlib.figure import Figure
 
 from apportion.allocation import AdaptiveWeights, Allocation, UniformWeights
 from apportion.data import TaskData
 from apportion.errors import DataError
 from apportion.studies import comparison
 from apportion.studies.metrics import rmse, rmse_by_size
-from apportion.studies.output import STYLE, write_figure, write_table
+from apportion.studies.output import new_figure, style, write_figure, write_table
 from apportion.tasks import MultiTaskDescent, MultiTaskRidge
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 EPSILONS = (0.5, 1.0, 2.0, 5.0, 10.0)
 GAUGE = (4, 6, 7, 12, 14, 15, 16, 17, 18, 19)  # numbers from 0 on
@@ -131,13 +132,13 @@ def mean_and_error(
     return comparison.mean_and_error(rows, column, **where)
 
 
-def figure(rows: Sequence[dict[str, Any]]) -> Figure:
+def figure(rows: Sequence[dict[str, Any]]) -> "Figure":
     """Error above that without privacy, against epsilon: all ratings, and the smallest tasks."""
     epsilons = sorted({row["epsilon"] for row in rows if np.isfinite(row["epsilon"])})
     columns = {"all test ratings": "rmse", "smallest fifth of the tasks": "rmse_bucket_0"}
     colors = {"uniform": "#8b94a3", "adaptive": "#2a7f62"}
-    with matplotlib.rc_context(STYLE):
-        drawing = Figure(figsize=(10, 4))
+    with style():
+        drawing = new_figure(10, 4)
         for axes, (title, column) in zip(drawing.subplots(1, 2), columns.items(), strict=True):
             for solver, allocation in product(SOLVERS, ALLOCATIONS):
                 where = {"solver": solver, "allocation": allocation}

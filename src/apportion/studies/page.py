@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from apportion.studies import exponent, neighbors, published, skew, slices, tradeoff
@@ -14,6 +14,9 @@ from apportion.studies.benchmark import BUCKETS, COLORS, METHODS, METRICS, Row
 from apportion.studies.comparison import Series, mean_and_error, private_epsilons
 from apportion.studies.output import write_figure, write_table, write_text
 from apportion.studies.slices import bar_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _SAMPLED = ("DPALS uniform", "DPALS tail")
 
@@ -218,7 +221,7 @@ def _buckets_of(rows: Sequence[Row], **where: object) -> NDArray[np.float64]:
     return np.array([mean_and_error(rows, f"bucket_{b}", **where)[0] for b in range(BUCKETS)])
 
 
-def _figures(name: str, rows: Sequence[Row]) -> list[tuple[str, str, Figure]]:
+def _figures(name: str, rows: Sequence[Row]) -> list[tuple[str, str, "Figure"]]:
     own = [row for row in rows if row["weight_exponent"] is None]
     by_exponent = [
         row

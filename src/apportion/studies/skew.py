@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import matplotlib
 import numpy as np
-from matplotlib.figure import Figure
 
 from apportion.allocation import theory
 from apportion.studies.benchmark import Benchmark, Row
-from apportion.studies.output import STYLE, write_figure, write_table
+from apportion.studies.output import new_figure, style, write_figure, write_table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SHARES = (0.01, 0.1, 0.5)
 
@@ -78,10 +80,10 @@ def write(found: Found, folder: Path) -> list[Path]:
     return [statistics, table, picture]
 
 
-def figure(rows: Sequence[Row]) -> Figure:
+def figure(rows: Sequence[Row]) -> "Figure":
     """The cumulative share of rows on the left, the sorted counts on the right."""
-    with matplotlib.rc_context(STYLE):
-        drawing = Figure(figsize=(10, 3.8))
+    with style():
+        drawing = new_figure(10, 3.8)
         left, right = drawing.subplots(1, 2)
         for name, here in _by_data(rows).items():
             items = [100 * row["share_of_items"] for row in here]

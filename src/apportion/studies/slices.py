@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import matplotlib
 import numpy as np
-from matplotlib.figure import Figure
 
 from apportion.studies.benchmark import BUCKETS, COLORS, Case, Row
 from apportion.studies.comparison import (
@@ -19,7 +18,10 @@ from apportion.studies.comparison import (
     write_comparison,
 )
 from apportion.studies.exponent import color, name_of
-from apportion.studies.output import STYLE
+from apportion.studies.output import new_figure, style
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 EXPONENTS = (0.25, 0.5, 1.0)
 # The methods that are compared, and their weight exponents.
@@ -46,7 +48,7 @@ def write(rows: Sequence[Row], folder: Path) -> list[Path]:
     return write_comparison("slices", rows, folder, figure)
 
 
-def figure(rows: Sequence[Row]) -> Figure:
+def figure(rows: Sequence[Row]) -> "Figure":
     """The metric by bucket: a panel per epsilon, bars by method, lines where nothing is private."""
     bars = [
         Series("DPALS uniform", {"method": "DPALS uniform"}, COLORS["uniform"]),
@@ -68,12 +70,12 @@ def figure(rows: Sequence[Row]) -> Figure:
 
 def bar_figure(
     rows: Sequence[Row], bars: Sequence[Series], label: str, floor: Row | None = None
-) -> Figure:
+) -> "Figure":
     """Grouped bars by bucket, a panel per epsilon; dotted where the rows of ``floor`` are."""
     epsilons = private_epsilons(rows)
     width = 0.84 / len(bars)
-    with matplotlib.rc_context(STYLE):
-        drawing = Figure(figsize=(max(5.5, 4.6 * len(epsilons)), 3.8))
+    with style():
+        drawing = new_figure(max(5.5, 4.6 * len(epsilons)), 3.8)
         panels = drawing.subplots(1, len(epsilons), sharey=True, squeeze=False)[0]
         for axes, epsilon in zip(panels, epsilons, strict=True):
             for number, drawn in enumerate(bars):

@@ -13,19 +13,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import matplotlib
 import numpy as np
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from apportion.allocation import AdaptiveWeights, PublicCounts
 from apportion.data import simulate_tasks
 from apportion.recommend import presets
 from apportion.studies.metrics import rmse, rmse_by_size
-from apportion.studies.output import STYLE, write_figure, write_table
+from apportion.studies.output import new_figure, style, viridis, write_figure, write_table
 from apportion.tasks import MultiTaskDescent, MultiTaskRidge, Steps
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 EPSILONS = (0.5, 1.0, 2.0, 5.0, 10.0)
 EXPONENTS = tuple(step / 8 for step in range(9))
@@ -157,13 +158,13 @@ def write(rows: Sequence[dict[str, Any]], study: Synthetic, folder: Path) -> lis
     return [table, errors, sizes]
 
 
-def error_figure(rows: Sequence[dict[str, Any]]) -> Figure:
+def error_figure(rows: Sequence[dict[str, Any]]) -> "Figure":
     """RMSE against the exponent, a row per algorithm; below ours relative to exponent 1/2."""
     summary = summarize(rows)
     skews = sorted({row["skew"] for row in rows})
     versions = [each for each in VERSIONS if any(row["algorithm"] == each for row in rows)]
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(5 * len(skews), 3.5 * (len(versions) + 1)))
+    with style():
+        figure = new_figure(5 * len(skews), 3.5 * (len(versions) + 1))
         panels = figure.subplots(
             len(versions) + 1, len(skews), sharex=True, sharey="row", squeeze=False
         )
@@ -195,16 +196,16 @@ def _draw_lines(axes: Any, summary: Sequence[dict[str, Any]], column: str, scale
             marker="o",
             ms=4,
             capsize=2,
-            color=matplotlib.colormaps["viridis"](0.9 * number / max(1, len(epsilons) - 1)),
+            color=viridis(0.9 * number / max(1, len(epsilons) - 1)),
             label=f"epsilon = {epsilon:g}",
         )
     axes.axvline(0.5, color="gray", lw=1, ls=":", zorder=0)
 
 
-def size_figure(study: Synthetic) -> Figure:
+def size_figure(study: Synthetic) -> "Figure":
     """The task sizes of each skew, sorted."""
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(5, 3.5))
+    with style():
+        figure = new_figure(5, 3.5)
         axes = figure.subplots()
         for skew in study.skews:
             sizes = simulate_tasks(users=study.users, skew=skew, seed=0).graph.task_sizes()

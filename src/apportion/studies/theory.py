@@ -4,11 +4,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib
 import numpy as np
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from apportion.allocation import theory
@@ -18,7 +16,10 @@ from apportion.data.numeric import read_numbers
 from apportion.data.simulate import simulate_graph
 from apportion.errors import DataError
 from apportion.privacy import mu_from_epsilon
-from apportion.studies.output import STYLE, write_figure, write_table
+from apportion.studies.output import new_figure, style, viridis, write_figure, write_table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Array = NDArray[np.float64]
 Row = dict[str, Any]
@@ -192,11 +193,11 @@ def write(setting: Setting, folder: Path) -> list[Path]:
     return paths
 
 
-def figure(setting: Setting, exponents: Sequence[float] = EXPONENTS) -> Figure:
+def figure(setting: Setting, exponents: Sequence[float] = EXPONENTS) -> "Figure":
     """Task sizes on the left; on the right the weights, against the size."""
     sizes = np.sort(setting.sizes)[::-1]
-    with matplotlib.rc_context(STYLE):
-        drawing = Figure(figsize=(10, 3.8))
+    with style():
+        drawing = new_figure(10, 3.8)
         left, right = drawing.subplots(1, 2)
         left.plot(np.arange(1, len(sizes) + 1), sizes, drawstyle="steps-mid")
         left.set_xlabel("task, by size")
@@ -204,7 +205,7 @@ def figure(setting: Setting, exponents: Sequence[float] = EXPONENTS) -> Figure:
         left.set_yscale("log")
         for number, exponent in enumerate(exponents):
             weights = theory.optimal_task_weights(sizes, exponent, setting.users, setting.beta)
-            color = matplotlib.colormaps["viridis"](0.45 * number)
+            color = viridis(0.45 * number)
             right.plot(sizes, weights, label=f"exponent {exponent:g}", color=color)
         right.set_xscale("log")
         right.set_yscale("log")

@@ -5,9 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-
-import matplotlib
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from apportion.studies.benchmark import COLORS, METHODS, Case, Row
 from apportion.studies.comparison import (
@@ -17,7 +15,10 @@ from apportion.studies.comparison import (
     private_epsilons,
     write_comparison,
 )
-from apportion.studies.output import STYLE
+from apportion.studies.output import new_figure, style
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 NOT_PRIVATE = {"ALS": "ssp", "SGD": "descent"}
 
@@ -41,7 +42,7 @@ def write(rows: Sequence[Row], folder: Path) -> list[Path]:
     return write_comparison("tradeoff", rows, folder, draw)
 
 
-def draw(rows: Sequence[Row]) -> Figure:
+def draw(rows: Sequence[Row]) -> "Figure":
     """The figure of one protocol."""
     lines = {
         solver: [
@@ -55,12 +56,12 @@ def draw(rows: Sequence[Row]) -> Figure:
     return figure(rows, lines)
 
 
-def figure(rows: Sequence[Row], lines: dict[str, list[Series]]) -> Figure:
+def figure(rows: Sequence[Row], lines: dict[str, list[Series]]) -> "Figure":
     """The metric against epsilon, a panel per solver, with the not private model in each."""
     titles = {"ssp": "alternating least squares", "descent": "gradient descent"}
     epsilons = private_epsilons(rows)
-    with matplotlib.rc_context(STYLE):
-        drawing = Figure(figsize=(5.5 * len(lines), 4))
+    with style():
+        drawing = new_figure(5.5 * len(lines), 4)
         panels = drawing.subplots(1, len(lines), sharey=True, squeeze=False)[0]
         for axes, (solver, drawn) in zip(panels, lines.items(), strict=True):
             for line in drawn:

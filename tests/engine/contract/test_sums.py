@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from apportion.engine import ReferenceEngine, session
+from apportion.engine import ReferenceEngine, held
 from tests.engine.contract.cases import ENGINES, Asked, answer, asked, make_rows, ready
 
 SHAPES = {
@@ -84,7 +84,7 @@ def test_blocks_of_tasks_change_nothing(
     rows = make_rows(200, 150, 5, 40, seed=2)
     one = asked(rows)["statistics"]
     whole = answer(ready(ENGINES[engine](), rows), one)
-    monkeypatch.setattr(session, "_BLOCK_BYTES", tasks_at_once * 16 * 15)
+    monkeypatch.setattr(held, "_BLOCK_BYTES", tasks_at_once * 16 * 15)
     blocks = list(ready(ENGINES[engine](), rows).sums(one.query, one.grids()))
     assert len(blocks) == -(-150 // tasks_at_once)
     for mine, theirs in zip(answer(ready(ENGINES[engine](), rows), one), whole, strict=True):
