@@ -35,6 +35,7 @@ def _solve_users(rng: np.random.Generator) -> Arguments:
         "bound": 1.0 if rng.integers(0, 2) else None,
         "stretch": bool(rng.integers(0, 2)),
         "threads": THREADS,
+        "exact": bool(rng.integers(0, 2)),
     }
 
 

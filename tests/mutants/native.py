@@ -30,7 +30,9 @@ KEPT = ROOT / "build/mutants-native"
 PAGE = ROOT / "native/MUTANTS.md"
 LEAST = 0.95
 SAMPLE = 24  # of a file
-TIME, MEMORY = 120, 6 << 30  # of the tests of one fault: more of either is noticed, too
+# Seconds of processors and memory for the tests of one fault: more of either is noticed, too.
+TIME, MEMORY = 60, 6 << 30
+WAIT = 20 * TIME  # where the machine is busy with other things
 
 
 @dataclass(frozen=True)
@@ -189,13 +191,18 @@ class Builder:
         own |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "APPORTION_NUM_THREADS"), "1")
         try:
             done = subprocess.run(
-                command, cwd=ROOT, capture_output=True, timeout=TIME, check=False,
+                command, cwd=ROOT, capture_output=True, timeout=WAIT, check=False,
                 env={**os.environ, **own},
-                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)),
+                preexec_fn=_limit,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             return True
         return done.returncode != 0
+
+
+def _limit() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (TIME, TIME))
 
 
 def main() -> int:

@@ -46,7 +46,6 @@ def main(what: str, kept: str, out: str) -> None:
         Path(kept).write_bytes(pickle.dumps(ask()))
     calls = pickle.loads(Path(kept).read_bytes())
     found = answer(calls)
-    assert len(set(found.values())) == len(CALLS)
     Path(out).write_text(json.dumps(found, indent=1))
 
 
