@@ -81,6 +81,7 @@ RUNS = [
     "doctor",
     "audit --quick --estimator ridge --runs 40",
     "reproduce synthetic --seeds 1 --epsilon 2 --skew 1 --users 200 --out synthetic",
+    "reproduce gains --seeds 1 --epsilon 2 --skew 1 --users 200 --out gains",
 ]
 
 

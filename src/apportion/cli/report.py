@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from apportion.cli.output import Output
+from apportion.cli.output import Html, Output
 from apportion.cli.reading import Model
 from apportion.errors import printable
 
@@ -38,6 +38,7 @@ def report(
             help="Sign the model and its report with this private key (Ed25519, of OpenSSL or OpenSSH).",
         ),
     ] = None,
+    html: Html = None,
 ) -> None:
     """Show the privacy report of a saved model; verify it, or sign it.
 
@@ -53,6 +54,8 @@ def report(
 
       apportion report model --json
 
+      apportion report model --html privacy.html
+
       apportion report model --verify
 
       Signed, with a key pair that OpenSSL makes (or ssh-keygen -t ed25519):
@@ -67,6 +70,8 @@ def report(
     """
     if key is not None and not verify:
         raise typer.BadParameter("goes with --verify only", param_hint="'--key'")
+    if html is not None and (verify or sign is not None):
+        raise typer.BadParameter("goes with no other option", param_hint="'--html'")
     if sign is not None and verify:
         raise typer.BadParameter("does not go with --verify", param_hint="'--sign'")
     if sign is not None:
@@ -81,8 +86,13 @@ def report(
         public = None if key is None else read_public_key(key)
         _show(to, verify_any(model, public), privacy.verdict)
     else:
+        if html is not None:
+            from apportion.explore import report_page, write_page
+
+            write_page(html, report_page(privacy, model.resolve().name))
         to.result(json.loads(privacy.to_json()))
         to.show(privacy)
+        to.show_paths([] if html is None else [html])
 
 
 def _sign(to: Output, model: Path, key: Path) -> None:

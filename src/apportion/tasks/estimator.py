@@ -53,6 +53,7 @@ class Estimator:
         >>> MultiTaskRidge().set_params(allocation__exponent=0.25).allocation.exponent
         0.25
         """
+        changes: dict[str, dict[str, Any]] = {}
         for name, value in sorted(params.items(), key=lambda each: "__" in each[0]):
             group, _, inside = name.partition("__")
             if group not in self._parameter_names():
@@ -69,7 +70,9 @@ class Estimator:
                 raise ParameterError(
                     f"{group} has no parameter {inside!r}; it has {', '.join(names)}"
                 )
-            setattr(self, group, replace(old, **{inside: value}))
+            changes.setdefault(group, {})[inside] = value
+        for group, together in changes.items():  # one may only be allowed with another
+            setattr(self, group, replace(self._group(group), **together))
         return self
 
     def _group(self, name: str) -> Any:
