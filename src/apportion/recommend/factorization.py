@@ -36,8 +36,9 @@ from apportion.recommend.popularity import WARNING, learn_popularity
 from apportion.recommend.preparation import Preparation
 from apportion.recommend.quality import least_epsilon
 from apportion.recommend.recommender import Recommender
-from apportion.recommend.serving import choose_penalty, penalty_of
+from apportion.recommend.serving import AVERAGES, choose_penalty, penalty_of
 from apportion.recommend.settings import (
+    LARGEST,
     Bounds,
     Choice,
     GradientDescent,
@@ -576,6 +577,8 @@ def _report(
     others = tuple(warning for warning in warnings if warning not in counted)
     if choice.sweeps == 0:
         others = (WARNING, *others)
+    if choice.serving_regularization >= LARGEST:
+        others = (AVERAGES, *others)
     report = make_report(
         curator,
         settings.allocation,
