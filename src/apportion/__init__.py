@@ -8,6 +8,8 @@ True
 >>> items, scores = model.recommend({3: 5.0, 7: 1.0}, k=5)
 """
 
+import logging
+
 from apportion.accounts import Budget, PrivacyReport
 from apportion.allocation import (
     AdaptiveWeights,
@@ -51,6 +53,8 @@ from apportion.recommend import (
 )
 from apportion.tasks import Loss, MultiTaskClassifier, MultiTaskDescent, MultiTaskRidge, Steps
 from apportion.version import __version__
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 __all__ = [
     "AdaptiveWeights",

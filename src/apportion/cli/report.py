@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from apportion.cli.budget import history_table, values_of
 from apportion.cli.output import Output
 from apportion.cli.reading import Model
-from apportion.errors import printable
+from apportion.errors import DataError, printable
 
 if TYPE_CHECKING:
+    from apportion.accounts import PrivacyReport
+    from apportion.accounts.budget import Budget
+    from apportion.accounts.history import Training
     from apportion.recommend.verify import Check
 
 
@@ -29,6 +33,13 @@ def report(
         Path | None,
         typer.Option(
             metavar="PUB", help="With --verify: the folder must be signed with this public key."
+        ),
+    ] = None,
+    budget: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Find the training in this budget; an error if it has not paid for this model.",
         ),
     ] = None,
     sign: Annotated[
@@ -55,6 +66,8 @@ def report(
 
       apportion report model --verify
 
+      apportion report model --budget budget.db
+
       Signed, with a key pair that OpenSSL makes (or ssh-keygen -t ed25519):
 
       openssl genpkey -algorithm ed25519 -out key.pem
@@ -67,14 +80,15 @@ def report(
     """
     if key is not None and not verify:
         raise typer.BadParameter("goes with --verify only", param_hint="'--key'")
-    if sign is not None and verify:
-        raise typer.BadParameter("does not go with --verify", param_hint="'--sign'")
+    if sign is not None and (verify or budget is not None):
+        raise typer.BadParameter("does not go with --verify or --budget", param_hint="'--sign'")
     if sign is not None:
         _sign(to, model, sign)
         return
     from apportion.recommend.files import load
 
     privacy = load(model).privacy
+    paid = None if budget is None else _find(privacy, budget)
     if verify:
         from apportion.accounts.signatures import read_public_key
         from apportion.recommend.verify import verify as verify_folder
@@ -82,8 +96,35 @@ def report(
         public = None if key is None else read_public_key(key)
         _show(to, verify_folder(model, public), privacy.verdict)
     else:
-        to.result(json.loads(privacy.to_json()))
+        values = json.loads(privacy.to_json())
+        if paid is not None:
+            values["paid"] = values_of(*paid)
+        to.result(values)
         to.show(privacy)
+    if paid is not None:
+        to.show(history_table([paid[0]], paid[1]))
+
+
+def _find(privacy: "PrivacyReport", path: Path) -> "tuple[Training, Budget]":
+    """The training that paid for a model, and its budget; an error if its line says something else."""
+    from apportion.accounts.budget import Budget
+
+    trail, budget = privacy.trail, Budget(path)
+    if trail is None or not trail.training:
+        raise DataError("the report names no training: no budget paid for this model")
+    training = budget.training(trail.training)
+    if training is None:
+        raise DataError(f"{path} does not have the training {trail.training} that the report names")
+    records = list(privacy.ledger)
+    if not all(record in records for record in training.releases) or not training.releases:
+        raise DataError(
+            f"training {trail.training[:8]} has released something else than this model"
+        )
+    # What was prepared before has been paid as a training of its own.
+    paid = [record for one in budget.history() for record in one.releases]
+    if not all(record in paid for record in records):
+        raise DataError(f"{path} has not paid for all releases of this model")
+    return training, budget
 
 
 def _sign(to: Output, model: Path, key: Path) -> None:

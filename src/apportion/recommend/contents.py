@@ -11,7 +11,7 @@ two tensors: their bytes, one after the other, and how many of them each has.
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 from warnings import warn
@@ -34,6 +34,8 @@ from apportion.version import __version__
 KIND = "apportion item model"
 SETTINGS, TENSORS, REPORT = "model.json", "items.safetensors", "privacy.json"
 FILES = (SETTINGS, TENSORS, REPORT)
+# The options of `apportion fit`, for people to use again: no part of the model.
+OPTIONS = "training.toml"
 # Bytes of the settings, of what describes the tensors, and of a report, besides what it may say of items.
 _MOST_SETTINGS, _MOST_HEADER, _MOST_REPORT = 2**20, 2**16, 2**20
 
@@ -71,10 +73,10 @@ def pack(model: ItemModel, titles: Any = None) -> dict[str, bytes]:
         tensors |= _named(model, titles)
     except UnicodeEncodeError:
         raise DataError("an id or a title of an item is text that is not valid Unicode") from None
-    contents = {
-        TENSORS: safetensors.numpy.save(tensors),
-        REPORT: model.privacy.to_json().encode(),
-    }
+    saved, report = safetensors.numpy.save(tensors), model.privacy
+    if report.trail is not None:
+        report = replace(report, trail=replace(report.trail, digest=_digest(saved)))
+    contents = {TENSORS: saved, REPORT: report.to_json().encode()}
     settings = {
         "kind": KIND,
         **formats.MODEL.stamp,

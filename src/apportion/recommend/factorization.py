@@ -1,10 +1,13 @@
 """Private alternating minimization for recommenders (Algorithm 3)."""
 
+import logging
 import math
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
+from warnings import warn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +21,13 @@ from apportion.data import Interactions
 from apportion.data.memory import check_memory
 from apportion.data.rows import Rows
 from apportion.engine import Engine, Session, find_engine
-from apportion.errors import DataError, ParameterError
+from apportion.errors import BudgetFileError, DataError, ParameterError
 from apportion.privacy import Curator, Record
 from apportion.privacy.ledger import total_epsilon
 from apportion.recommend import exact, releases, rules
 from apportion.recommend.catalog import ItemCatalog
 from apportion.recommend.contents import from_bytes, to_bytes
+from apportion.recommend.files import digest_of
 from apportion.recommend.fold_in import FoldIn
 from apportion.recommend.model import MOST_FACTORS, ItemModel
 from apportion.recommend.plan import Plan
@@ -73,6 +77,8 @@ from apportion.tasks.private_fit import (
 
 Array = NDArray[np.float64]
 OnSweep = Callable[[int, int], object]
+
+_log = logging.getLogger(__name__)
 
 
 class MatrixFactorization(Estimator, Recommender):
@@ -207,6 +213,9 @@ class MatrixFactorization(Estimator, Recommender):
             ) as curator,
         ):
             vars(self).pop("forecasts_", None)  # of an earlier training
+            vars(self).pop("_paid_by", None)
+            if budget is not None:
+                self._paid_by = budget
             if saved is not None and saved.finished:
                 folder = saved.folder
                 self.released_ = saved.read(lambda content: from_bytes(folder, content))
@@ -288,6 +297,7 @@ class MatrixFactorization(Estimator, Recommender):
                 on_sweep(done, choice.sweeps)
         for sweep in range(done + 1, choice.sweeps + 1):
             items = step(sweep, items)
+            _log.info("sweep %d of %d", sweep, choice.sweeps)
             if saved is not None:
                 saved.save(sweep, array_to_bytes(items), curator.ledger)
             if on_sweep is not None:
@@ -334,6 +344,28 @@ class MatrixFactorization(Estimator, Recommender):
         """As of every recommender; what a budget paid for is kept in a checkpoint until this is done."""
         with self._kept_until_saved():
             super().save(folder, titles)
+            self._note_saved(folder)
+
+    def _note_saved(self, folder: str | Path) -> None:
+        """The report has the model's digest now; the budget that paid is told, too, and where the model is.
+
+        The model is safe by now: if the budget cannot be told, that is a warning.
+        """
+        budget, trail = vars(self).get("_paid_by"), self.privacy.trail
+        if trail is None:
+            return
+        trail = replace(trail, digest=digest_of(folder))
+        self.released_ = replace(self.released, privacy=replace(self.privacy, trail=trail))
+        if budget is None or not trail.training:
+            return
+        try:
+            budget.note_saved(trail.training, trail.digest, os.path.realpath(folder))
+        except (BudgetFileError, OSError) as error:
+            warn(
+                f"the model is saved, but the budget does not say where: {error}",
+                UserWarning,
+                stacklevel=3,
+            )
 
     def forecasts(self, preparation: Preparation) -> list[Forecast]:
         """The error to expect with every setting that ``"auto"`` leaves open, the best first.
@@ -508,7 +540,7 @@ def _report(
         public,
         others,
         settings.catalog.counts,
-        budget=curator.reservation is not None,
+        training="" if curator.reservation is None else curator.reservation.token,
     )
     secret = report.secret_noise and preparation.secret_noise
     named = {name: used[name] for name in used if name in chosen}

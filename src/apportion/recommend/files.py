@@ -4,6 +4,8 @@ Nothing in a folder is executable, and nothing is secret: the noise key is no pa
 """
 
 import errno
+import hashlib
+import logging
 import os
 import shutil
 import stat
@@ -20,6 +22,7 @@ from apportion.data.memory import check_memory
 from apportion.errors import DataError
 from apportion.recommend.contents import (
     FILES,
+    OPTIONS,
     REPORT,
     SETTINGS,
     TENSORS,
@@ -34,6 +37,7 @@ from apportion.recommend.recommender import Recommender
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+_log = logging.getLogger(__name__)
 _TRIED = 1 << 16  # bytes that are written to see whether a disk takes any
 
 
@@ -42,7 +46,8 @@ def save(model: Recommender, folder: str | Path, titles: Any = None) -> None:
 
     Args:
         model: a trained model.
-        folder: new, empty, or holding a model. Other files in it stay; a signature of the old model goes.
+        folder: new, empty, or holding a model. Other files in it stay; a signature and the
+            options of the old model go.
         titles: of items, as {id: title} or as a table with columns item and title. Items that it does
             not name keep the title that they have, or get an empty one.
     """
@@ -56,6 +61,7 @@ def save(model: Recommender, folder: str | Path, titles: Any = None) -> None:
                 file.write(content)
                 file.flush()
                 sync(file.fileno())  # some disks find out here that they are full
+    _log.info("saved a model to %s", folder)
 
 
 def sign(folder: str | Path, key: "Ed25519PrivateKey") -> str:
@@ -69,6 +75,11 @@ def sign(folder: str | Path, key: "Ed25519PrivateKey") -> str:
     with written_whole(folder / signatures.FILE) as path:
         path.write_bytes(content)
     return signatures.name_of(key.public_key())
+
+
+def digest_of(folder: str | Path) -> str:
+    """SHA-256 of the factors, ids and titles in a model folder: what its report calls the model."""
+    return hashlib.sha256(_read(Path(folder) / TENSORS)).hexdigest()
 
 
 def load(folder: str | Path) -> Recommender:
@@ -151,7 +162,7 @@ def _folder_written_whole(folder: Path) -> Iterator[Path]:
         if place.exists():
             new.chmod(stat.S_IMODE(place.stat().st_mode))
             for path in place.iterdir():
-                if path.name not in (*FILES, signatures.FILE):
+                if path.name not in (*FILES, OPTIONS, signatures.FILE):
                     _bring_along(path, new / path.name)
         try:
             if place.exists():

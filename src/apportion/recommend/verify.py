@@ -1,5 +1,6 @@
 """Whether the privacy report of a model folder is true to its ledger, and the ledger to the folder."""
 
+import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping
@@ -13,7 +14,7 @@ from apportion.errors import ApportionError
 from apportion.plain import to_plain
 from apportion.privacy import Record
 from apportion.recommend.catalog import MostFrequent
-from apportion.recommend.contents import REPORT, unpack
+from apportion.recommend.contents import REPORT, TENSORS, unpack
 from apportion.recommend.files import read_files, read_signature
 from apportion.recommend.model import ItemModel
 from apportion.recommend.releases import COUNTS
@@ -68,6 +69,11 @@ def verify(folder: str | Path, key: "Ed25519PublicKey | None" = None) -> list[Ch
         Check("the files are those that were saved together"),
         Check("epsilon, mu and delta follow from the ledger", stated_well),
     ]
+    trail = model.privacy.trail
+    if trail is not None and trail.digest:
+        same = hashlib.sha256(files[TENSORS]).hexdigest() == trail.digest
+        other = () if same else (f"its trail names another model, {trail.digest[:16]}...",)
+        checks.append(Check("the report is that of this model", other))
     if key is not None:
         unsigned = f"there is no {signatures.FILE}"
         wrong = unsigned if signature is None else signatures.check(files, signature, key)

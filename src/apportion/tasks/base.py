@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from apportion.accounts import Budget, PrivacyReport
 from apportion.accounts.cards import model_card
+from apportion.accounts.checkpoint import Checkpoint
 from apportion.allocation import Allocation
 from apportion.data import TaskData
 from apportion.data.ids import Integers, find_ids, read_ids
@@ -85,7 +86,7 @@ class MultiTaskLinear(Estimator):
                 if saved is not None:
                     saved.finish(array_to_bytes(self.coef_), curator.ledger)
         self.task_ids_ = data.task_ids
-        self.privacy_ = self._report(curator, data, budget is not None)
+        self.privacy_ = self._report(curator, data, _training(budget, saved, curator))
         return self
 
     @abstractmethod
@@ -120,14 +121,14 @@ class MultiTaskLinear(Estimator):
             )
         return target
 
-    def _report(self, curator: Curator, data: TaskData, paid: bool) -> PrivacyReport:
+    def _report(self, curator: Curator, data: TaskData, training: str) -> PrivacyReport:
         catalog = f"{data.tasks} tasks"
         warnings: tuple[str, ...] = ()
         if data.catalog_from_data:
             catalog += ", read from the data and declared public"
             warnings = ("the catalog was read from the data: which tasks exist is not covered",)
         public = {"catalog": catalog, "dimension": data.dimension, **self._public_parameters()}
-        return make_report(curator, self.allocation, public, warnings, budget=paid)
+        return make_report(curator, self.allocation, public, warnings, training=training)
 
     def __repr__(self) -> str:
         if not hasattr(self, "coef_"):
@@ -224,3 +225,12 @@ def release_weights(
     key = curator.noise.sampling_key("allocation")
     session.weigh(allocation.rule(session.tasks, sizes, key, lambda: data.graph))
     return sizes
+
+
+def _training(budget: Budget | None, saved: Checkpoint | None, curator: Curator) -> str:
+    """Its name in the budget that paid, if one did."""
+    if budget is None:
+        return ""
+    if saved is not None:  # one that was finished before has no reservation any more
+        return saved.training
+    return "" if curator.reservation is None else curator.reservation.token
