@@ -15,7 +15,7 @@ FAST := tests/test_rounding.py tests/test_warnings.py tests/allocation/test_weig
 	tests/soundness/test_row_12_grid.py tests/soundness/test_worst_users.py tests/tasks/test_losses.py \
 	tests/tasks/test_shared.py
 
-.PHONY: native demo test engines fast lowest test-all test-slow audit lint types format pictures golden lock sbom clean
+.PHONY: native demo test engines browser fast lowest test-all test-slow audit lint types format pictures golden lock sbom clean
 
 demo: $(NATIVE)
 	$(BIN)/apportion demo
@@ -26,6 +26,14 @@ test: $(NATIVE) lint types
 # What other engines need besides, from a lock of its own: Spark takes 400 MB. Then `make test` runs their tests.
 engines: $(NATIVE)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-engines.lock
+
+# A real browser for the pages: Debian's Chromium (with root's rights or sudo, unless it is there), and what
+# drives it, from a lock of its own. Then `make test` runs the tests in tests/explore/browser.
+browser: $(NATIVE)
+	@command -v chromium chromium-browser >/dev/null || \
+		$$([ "$$(id -u)" = 0 ] || echo sudo) sh -c 'apt-get update -qq && \
+			apt-get install -y -qq --no-install-recommends chromium >/dev/null'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-browser.lock
 
 fast: $(NATIVE)
 	$(BIN)/pytest -n 2 -q $(FAST) $(ALSO)
@@ -77,6 +85,8 @@ lock: $(READY)
 		--extra accounting --extra losses --extra figures --group dev pyproject.toml -o requirements.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 		--extra spark --constraint requirements.lock pyproject.toml -o requirements-engines.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+		--constraint requirements.lock --group browser -o requirements-browser.lock
 
 # What is installed with the package and its extras, as locked: a CycloneDX list in build/sbom.json. It is checked
 # against the schema; the tool that writes it has an environment of its own.

@@ -46,7 +46,7 @@ nb::object short_rows(nb::handle rows_, double bound, bool stretch, int64_t thre
 
 nb::object solve_users(nb::handle start_, nb::handle item_, nb::handle label_, nb::handle items_, nb::handle ridge_,
                        nb::handle shared_, nb::handle turned_, nb::handle eigenvalues_, nb::handle turn_,
-                       std::optional<double> bound, bool stretch, int64_t threads) {
+                       std::optional<double> bound, bool stretch, int64_t threads, bool exact) {
     const auto start = given<int64_t>(start_, "start");
     const auto item = given<int32_t>(item_, "item");
     const auto label = given<double>(label_, "label");
@@ -91,6 +91,7 @@ nb::object solve_users(nb::handle start_, nb::handle item_, nb::handle label_, n
     all.users = users;
     all.rows = rows;
     all.nothing = count;
+    all.exact = exact;
     all.d = d;
     all.width = width;
     all.most = width < NARROW ? -1 : (width < WIDE ? CACHED : GATHERED) / width;
@@ -116,6 +117,6 @@ nb::object solve_users(nb::handle start_, nb::handle item_, nb::handle label_, n
 
 void bind_users(nb::module_& module) {
     module.def("solve_users", &solve_users, "start"_a, "item"_a, "label"_a, "items"_a, "ridge"_a, "shared"_a,
-               "turned"_a, "eigenvalues"_a, "turn"_a, "bound"_a.none(), "stretch"_a, "threads"_a);
+               "turned"_a, "eigenvalues"_a, "turn"_a, "bound"_a.none(), "stretch"_a, "threads"_a, "exact"_a = false);
     module.def("short_rows", &short_rows, "rows"_a, "bound"_a, "stretch"_a, "threads"_a);
 }

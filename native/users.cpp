@@ -15,6 +15,8 @@
 //    are fewer rows than factors; otherwise A itself, the solution corrected once where a pivot lost much.
 // 3. Float64, plain and slow. A direction whose pivot is lost in rounding is left out.
 //
+// Whoever shows numbers to people asks for the third at once.
+//
 // Nothing that is computed for a user depends on who else is there: a vector has the same bits for any threads.
 #include "users.hpp"
 
@@ -411,7 +413,7 @@ void solve(const UserSystems& all, Work& work) {
             own.v = answers.data() + i * width;
             nothing[i] = true;  // that is to be explained
             for (int64_t row = 0; row < own.count && nothing[i]; row++) nothing[i] = own.label(row) == 0.0;
-            good[i] = nothing[i] || solve_quickly(own, least);
+            good[i] = nothing[i] || (!all.exact && solve_quickly(own, least));
             if (nothing[i] || !good[i]) std::fill_n(own.v, width, 0.0f);
         }
         const float* found = answers.data();

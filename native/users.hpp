@@ -25,6 +25,7 @@ struct UserSystems {
     int16_t* shorts;                         // [users, width], or null
     double limit, unit;  // of `shorts`: vectors are cut (or stretched) to this length, in these units
     bool stretch;
+    bool exact;  // in float64 from the start
 };
 
 // Rows [count, d] as 16-bit whole numbers [count, width], by the same rule.

@@ -36,12 +36,14 @@ ROOMS = {
     "allocation": {"allocation", "engine", "data", "accounts.declared", "accounts.rdp", "privacy"},
     "tasks": {"tasks", "pages", "engine", "allocation", "data", "accounts", "privacy"},
     "recommend": {"recommend", "pages", "tasks", "engine", "allocation", "data", "accounts", "privacy"},
+    "explore": {"explore", "pages", "recommend", "data", "accounts", "privacy.ledger"},
     "studies": {"studies", "pages", "recommend", "tasks", "allocation", "data", "accounts", "privacy"},
     "audit": {
         "audit", "pages", "recommend", "tasks", "allocation", "data", "accounts", "privacy", "studies.output",
     },
     "cli": {
         "cli", "pages", "recommend", "allocation", "data", "studies", "accounts", "privacy.ledger", "audit",
+        "explore",
     },
 }  # fmt: skip
 # The trusted kernel, and what defines its compiled functions, need even less.

@@ -33,8 +33,9 @@ def solve_users(
     bound: float | None,
     stretch: bool,
     threads: int,
+    exact: bool = False,
 ) -> Any:
-    """Users' vectors [users, d]; with a bound, as ``short_rows`` of it."""
+    """Users' vectors [users, d]; with a bound, as ``short_rows`` of it; exact ones in float64."""
 
 def short_rows(rows: Floats, bound: float, stretch: bool, threads: int) -> Shorts: ...
 

@@ -25,12 +25,12 @@ def histories(d: int, seed: int = 0) -> tuple[np.ndarray, ...]:
 
 def compiled(
     start: Any, item: Any, label: Any, items: Any, ridge: Any, shared: Any, bound: Any = None,
-    stretch: bool = False, threads: int = 2,
+    stretch: bool = False, threads: int = 2, exact: bool = False,
 ) -> np.ndarray:  # fmt: skip
     with np.errstate(all="ignore"):
         turned = turned_items(items, shared)
     return kernels.solve_users(
-        start, item, label, items, ridge, shared, *turned, bound, stretch, threads
+        start, item, label, items, ridge, shared, *turned, bound, stretch, threads, exact
     )
 
 
@@ -48,7 +48,9 @@ def test_vectors_solve_their_systems(d: int, implicit: bool, strong: bool) -> No
     ridge = 0.1 * np.maximum(1.0, np.diff(start)) if strong else np.ones(len(start) - 1)
     shared = 0.1 * items.T @ items if implicit else np.zeros((d, d))
     found = compiled(start, item, label, items, ridge, shared)
-    assert_close(found, solve_users(start, item, label, items, ridge, shared), 3e-5)
+    expected = solve_users(start, item, label, items, ridge, shared)
+    assert_close(found, expected, 3e-5)
+    assert_close(compiled(start, item, label, items, ridge, shared, exact=True), expected, 1e-11)
 
 
 @pytest.mark.parametrize("d", [256, 512])

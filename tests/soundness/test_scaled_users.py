@@ -5,6 +5,7 @@ by a forecast are a function of released values. Faults are planted, each of whi
 """
 
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -15,8 +16,9 @@ from apportion.engine import queries, session
 from apportion.engine.feed import released
 from apportion.privacy import NoiseSource, UserWeights, bounds
 from apportion.privacy.bounds import ROUNDING
-from apportion.recommend import factorization
+from apportion.recommend import factorization, popularity
 from apportion.recommend import training as steps
+from apportion.recommend.capacity import Capacity
 from apportion.recommend.intercepts import estimate
 from apportion.recommend.planner import forecasts
 from tests.soundness.harness import Change, Tape, check, notices, plant, plant_kernel, recording
@@ -100,9 +102,18 @@ def test_chosen_settings(feedback: str, name: str) -> None:
     with_user, without = neighbors(worst_users()[name])
     model = fit(with_user)
     # The harness compares these between the neighbors.
-    assert len(model.forecasts_) > 1
+    assert len(model.forecasts_) > 1 or feedback == "implicit"
     assert model.forecasts_[0].choice.factors == model.items.shape[1]
     check(fit, with_user, without)
+    check(fit, without, with_user)
+
+
+@pytest.mark.parametrize("extra", worst_users().values(), ids=worst_users().keys())
+def test_popularity_alone(extra: tuple[Any, Any]) -> None:
+    fit = training(factors="auto", sweeps="auto", feedback="implicit")
+    with_user, without = neighbors(extra)
+    assert fit(with_user).released.popularity
+    assert "popularity" in ratios(check(fit, with_user, without))
     check(fit, without, with_user)
 
 
@@ -324,11 +335,8 @@ class TestPlantedFaults:
         )
         assert self.caught(worst_users()["ordinary"])
 
-    @pytest.mark.parametrize("feedback", ["explicit", "implicit"])
-    def test_a_forecast_from_exact_counts(
-        self, monkeypatch: pytest.MonkeyPatch, feedback: str
-    ) -> None:
-        fit = training(factors="auto", sweeps="auto", feedback=feedback)
+    def test_a_forecast_from_exact_counts(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        fit = training(factors="auto", sweeps="auto")
 
         def with_leak(data: ap.Interactions) -> Any:
             def leaking(feedback: Any, counts: Any, *rest: Any) -> Any:
@@ -338,6 +346,37 @@ class TestPlantedFaults:
             return fit(data)
 
         assert notices(with_leak, *neighbors(worst_users()["ordinary"]))
+
+    def test_a_capacity_from_exact_counts(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        fit = training(factors="auto", feedback="implicit")
+
+        def with_leak(data: ap.Interactions) -> Any:
+            def leaking(sums: Any, *rest: Any) -> Any:
+                return Capacity.of(data.graph.task_sizes() + 0 * sums, *rest)
+
+            monkeypatch.setattr(factorization, "Capacity", mock.Mock(of=leaking))
+            return fit(data)
+
+        assert notices(with_leak, *neighbors(worst_users()["ordinary"]))
+
+    def test_popularity_from_exact_sums(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        fit = training(factors="auto", sweeps="auto", feedback="implicit")
+
+        def with_leak(data: ap.Interactions) -> Any:
+            def leaking(sums: Any, noise: float) -> Any:
+                del noise
+                return sums + data.graph.task_sizes()
+
+            monkeypatch.setattr(popularity, "expected_sizes", leaking)
+            return fit(data)
+
+        assert notices(with_leak, *neighbors(worst_users()["ordinary"]))
+
+    def test_popularity_from_whole_counts(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        fit = training(factors="auto", sweeps="auto", feedback="implicit")
+        counts = mock.Mock(WeightSums=lambda: queries.Counts(10**6))
+        monkeypatch.setattr(popularity, "queries", counts)
+        assert notices(fit, *neighbors(worst_users()["ordinary"]))
 
     def test_shown_forecasts_from_exact_counts(self) -> None:
         # What is chosen may be the same; what is shown of the choice is not.

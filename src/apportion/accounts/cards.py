@@ -30,7 +30,7 @@ def report_card(report: PrivacyReport) -> str:
         facts(known),
         report_pieces(report),
         verdict=report.verdict,
-        tone=_tone(report),
+        tone=tone_of(report),
     )
 
 
@@ -41,7 +41,7 @@ def model_card(title: object, report: PrivacyReport, known: dict[str, object], u
         facts({**known, "use": use if report.private else _NOT_TO_BE_PUBLISHED}),
         report_pieces(report),
         verdict=report.verdict,
-        tone=_tone(report),
+        tone=tone_of(report),
     )
 
 
@@ -93,7 +93,8 @@ def budget_card(budget: Budget) -> str:
     )
 
 
-def _tone(report: PrivacyReport) -> Literal["good", "warn", "bad"]:
+def tone_of(report: PrivacyReport) -> Literal["good", "warn", "bad"]:
+    """Green only for what is private, has no warnings and a moderate epsilon."""
     if not report.private:
         return "bad"
     return "warn" if report.warnings or report.epsilon > LARGE_EPSILON else "good"

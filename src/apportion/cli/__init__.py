@@ -19,6 +19,7 @@ from apportion.cli import (
     demo,
     doctor,
     evaluate,
+    explore,
     fit,
     plan,
     prepare,
@@ -80,6 +81,7 @@ add_command(app, "evaluate", evaluate.evaluate, config=True)
 add_command(app, "recommend", recommend.recommend)
 add_command(app, "similar", similar.similar)
 add_command(app, "report", report.report)
+add_command(app, "explore", explore.explore)
 add_command(app, "audit", audit.audit)
 add_command(app, "theory", theory.theory)
 add_command(app, "bench", bench.bench)

@@ -21,6 +21,8 @@ def forecast_table(found: "list[Forecast]", unit: float, implicit: bool) -> Tabl
         table.add_column(title, justify="right")
     for name in ("all\nitems", "rarest\nfifth", "2nd", "3rd", "4th", "top\nfifth"):
         table.add_column(name, justify="right")
+    if found and found[0].choice.sweeps == 0:
+        table.caption = "popularity alone: for this budget there is too little to learn tastes from"
     for forecast in best_of_each(found):
         choice = forecast.choice
         settings = [str(choice.factors), str(choice.sweeps)]

@@ -32,11 +32,14 @@ class UserSolver:
             whole = np.asarray(items, dtype=np.float64)
             self._turned, *self._directions = turned_items(whole, self._shared)
 
-    def solve(self, start: Integers, item: Integers, label: Array, ridge: Array) -> Array:
+    def solve(
+        self, start: Integers, item: Integers, label: Array, ridge: Array, *, exact: bool = False
+    ) -> Array:
         """For each user, argmin over v of sum (y - u_i . v)^2 + v' (shared + ridge I) v, [users, d].
 
         The sum is over the user's rows ``start[j]:start[j + 1]`` of ``item`` and ``label``. A user's vector
-        has the same bits whoever else is there. Without labels it is zero.
+        has the same bits whoever else is there. Without labels it is zero. It is right to about 1e-5, which
+        is enough to rank items; an exact one is solved in float64, more slowly.
         """
         used, item = np.unique(item, return_inverse=True)
         if not self._says_something:
@@ -56,4 +59,7 @@ class UserSolver:
             turned = (self._turned[used], *self._directions) if self._turns else None
             if turned is None:
                 turned = turned_items(items, self._shared)
-            return np.asarray(kernels.solve_users(*system, *turned, None, False, thread_count()))
+            threads = thread_count()
+            return np.asarray(
+                kernels.solve_users(*system, *turned, None, False, threads, exact=exact)
+            )

@@ -6,21 +6,42 @@ take text.
 """
 
 from apportion.pages.charts import Series, bar_chart, line_chart
-from apportion.pages.pieces import card, details, facts, heading, join, notes, paragraph, table
+from apportion.pages.curves import Axis, Curve, Mark, curve_chart, long_bars
+from apportion.pages.pieces import (
+    Tone,
+    card,
+    details,
+    facts,
+    heading,
+    join,
+    notes,
+    panel,
+    panels,
+    paragraph,
+    table,
+)
 from apportion.pages.text import escape, page
 
 __all__ = [
+    "Axis",
+    "Curve",
+    "Mark",
     "Series",
+    "Tone",
     "bar_chart",
     "card",
+    "curve_chart",
     "details",
     "escape",
     "facts",
     "heading",
     "join",
     "line_chart",
+    "long_bars",
     "notes",
     "page",
+    "panel",
+    "panels",
     "paragraph",
     "table",
 ]

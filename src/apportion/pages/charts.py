@@ -37,7 +37,7 @@ def bar_chart(
             top, bottom = min(y, plot.y(0)), max(y, plot.y(0))
             marks.append(
                 f'<rect x="{x:.1f}" y="{top:.1f}" width="{width:.1f}" height="{bottom - top:.1f}" '
-                f'fill="{_color(number)}"><title>{plot.told(one, place, value)}</title></rect>'
+                f'fill="{color(number)}"><title>{plot.told(one, place, value)}</title></rect>'
             )
     return plot.drawn(marks, [_LEFT + (place + 0.5) * step for place in range(len(labels))])
 
@@ -58,10 +58,10 @@ def line_chart(
         ]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y, _, _ in points)
         marks.append(
-            f'<polyline points="{path}" fill="none" stroke="{_color(number)}" stroke-width="2"/>'
+            f'<polyline points="{path}" fill="none" stroke="{color(number)}" stroke-width="2"/>'
         )
         marks += [
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{_color(number)}">'
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{color(number)}">'
             f"<title>{plot.told(one, place, value)}</title></circle>"
             for x, y, place, value in points
         ]
@@ -122,13 +122,14 @@ class _Plot:
             for number, one in enumerate(self.series):
                 x = _LEFT + number * wide
                 parts.append(
-                    f'<rect x="{x:.1f}" y="{bottom + 28}" width="10" height="10" fill="{_color(number)}"/>'
+                    f'<rect x="{x:.1f}" y="{bottom + 28}" width="10" height="10" fill="{color(number)}"/>'
                     f'<text x="{x + 14:.1f}" y="{bottom + 37}">{escape(one.name)}</text>'
                 )
         return "".join(parts) + "</svg>"
 
 
-def _color(number: int) -> str:
+def color(number: int) -> str:
+    """The color of a series, told apart from its neighbors on either ground."""
     return f"var(--ap-{number % _COLORS + 1})"
 
 

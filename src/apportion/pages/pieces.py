@@ -6,7 +6,7 @@ from typing import Any, Literal
 from apportion.pages.style import STYLE
 from apportion.pages.text import escape
 
-Tone = Literal["", "good", "warn", "bad", "dim"]
+Tone = Literal["", "good", "warn", "bad", "dim", "lead"]
 
 
 def join(*body: str) -> str:
@@ -61,6 +61,17 @@ def details(summary: object, *body: str, opened: bool = False) -> str:
         f"<details{' open' if opened else ''}><summary>{escape(summary)}</summary>"
         f"{join(*body)}</details>"
     )
+
+
+def panel(title: object, *body: str, wide: bool = False) -> str:
+    """A part of a page with a title; a wide one takes the whole width."""
+    kind = "ap-panel ap-whole" if wide else "ap-panel"
+    return f'<section class="{kind}">{heading(title)}{join(*body)}</section>'
+
+
+def panels(*body: str) -> str:
+    """Panels side by side where there is room."""
+    return f'<div class="ap-panels">{join(*body)}</div>'
 
 
 def card(title: object, *body: str, verdict: object = "", tone: Tone = "") -> str:

@@ -59,9 +59,23 @@ html[data-theme="dark"] .apportion, body[data-jp-theme-light="false"] .apportion
 .apportion svg .ap-axis {{ stroke: var(--ap-line); }}
 """
 
+# What is around the pieces of a whole page: panels on a ground, side by side where there is room.
+_GROUND_LIGHT = "--ap-page: #f4f6f4; --ap-panel: #ffffff; --ap-accent: #20795a; "
+_GROUND_DARK = "--ap-page: #111416; --ap-panel: #1b2024; --ap-accent: #5ec8a0; "
 PAGE = f"""
-:root {{ {_colors(_LIGHT, notebook=False)} }}
-@media (prefers-color-scheme: dark) {{ :root {{ {_colors(_DARK, notebook=False)} }} }}
-body {{ margin: 0; background: var(--ap-ground); }}
-main.apportion {{ margin: 0 auto; padding: 16px; }}
+:root {{ {_colors(_LIGHT, notebook=False)}{_GROUND_LIGHT} }}
+@media (prefers-color-scheme: dark) {{ :root {{ {_colors(_DARK, notebook=False)}{_GROUND_DARK} }} }}
+html {{ background: var(--ap-page); }}
+body {{ margin: 0; }}
+main.apportion {{ margin: 0 auto; padding: 16px 20px 40px; font-size: 15px; max-width: 1140px; }}
+.apportion h1 {{ font-size: 24px; line-height: 1.2; letter-spacing: -0.015em; overflow-wrap: anywhere; }}
+.apportion h2 {{ font-size: 17px; margin: 0 0 8px; }}
+.apportion .ap-panels {{ display: grid; gap: 18px; align-items: start; margin: 16px 0;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 430px), 1fr)); }}
+.apportion .ap-panel {{ background: var(--ap-panel); border: 1px solid var(--ap-line); border-radius: 14px;
+  padding: 18px 20px; min-width: 0; }}
+.apportion .ap-whole {{ grid-column: 1 / -1; }}
+.apportion .ap-lead {{ font-size: 19px; line-height: 1.4; letter-spacing: -0.005em; }}
+@media (max-width: 760px) {{ main.apportion {{ padding: 12px 12px 32px; }}
+  .apportion .ap-panel {{ padding: 14px; }} }}
 """

@@ -60,13 +60,13 @@ def exact_step(settings: Settings, choice: Choice, known: Knowledge, session: Se
 
     def step(sweep: int, items: Array) -> Array:
         del sweep
-        shared = settings.unobserved_weight * (items.T @ items)
+        shared = choice.unobserved_weight * (items.T @ items)
         session.solve_users(items, shared, settings.systems, None)
         gramian = None
-        if settings.unobserved_weight > 0:
+        if choice.unobserved_weight > 0:
             [packed] = exact(session, queries.Gramian())
             gramian = unpack(packed, choice.factors)[0]
-        penalty = Penalty(known.ridge, settings.unobserved_weight * known.scale, gramian)
+        penalty = Penalty(known.ridge, choice.unobserved_weight * known.scale, gramian)
         if not isinstance(settings.solver, GradientDescent):
             return solve_exact(session, penalty)
         loss, bound = find_loss("squared"), float("inf")

@@ -16,6 +16,7 @@ from apportion.accounts import Budget, PrivacyReport
 from apportion.accounts.checkpoint import Checkpoint
 from apportion.accounts.costs import part_of_cost, whole_cost
 from apportion.allocation import Allocation
+from apportion.allocation.counts import noise_of
 from apportion.checks import whole
 from apportion.data import Interactions
 from apportion.data.memory import check_memory
@@ -24,7 +25,8 @@ from apportion.engine import Engine, Session, find_engine
 from apportion.errors import BudgetFileError, DataError, ParameterError
 from apportion.privacy import Curator, Record
 from apportion.privacy.ledger import total_epsilon
-from apportion.recommend import exact, releases, rules
+from apportion.recommend import exact, progress, releases, rules
+from apportion.recommend.capacity import MOST, MOST_OF_OTHERS, SERVING, UNOBSERVED, Capacity
 from apportion.recommend.catalog import ItemCatalog
 from apportion.recommend.contents import from_bytes, to_bytes
 from apportion.recommend.files import digest_of
@@ -32,6 +34,7 @@ from apportion.recommend.fold_in import FoldIn
 from apportion.recommend.model import MOST_FACTORS, ItemModel
 from apportion.recommend.plan import Plan
 from apportion.recommend.planner import FACTORS, INTERCEPT_SHARES, SWEEPS, Forecast, forecasts
+from apportion.recommend.popularity import WARNING, learn_popularity
 from apportion.recommend.preparation import Preparation
 from apportion.recommend.recommender import Recommender
 from apportion.recommend.settings import (
@@ -68,8 +71,6 @@ from apportion.recommend.training import (
 )
 from apportion.tasks.estimator import Estimator
 from apportion.tasks.private_fit import (
-    array_from_bytes,
-    array_to_bytes,
     make_report,
     open_checkpoint,
     open_curator,
@@ -251,12 +252,20 @@ class MatrixFactorization(Estimator, Recommender):
             self._check_size(len(preparation.item_ids))
             resume_preparation(settings, preparation, data, session, curator, paid=paid)
         choice = self._choose(settings, preparation)
+        if (known_before := progress.chosen(saved)) is None:
+            progress.keep(saved, curator.ledger, choice)  # before it is used
+        else:
+            choice = known_before
         plan = releases.plan(settings, choice)
+        counts = expected_counts(preparation)
         known = learn_offsets(settings, plan, preparation, session, curator)
-        step = private_step(settings, choice, plan, known, session, curator)
-        items = self._sweep(settings, choice, step, session, curator, saved, on_sweep)
+        if choice.sweeps == 0:
+            counts, items = learn_popularity(plan, known.scale, session, curator)
+        else:
+            step = private_step(settings, choice, plan, known, session, curator)
+            items = self._sweep(settings, choice, step, session, curator, saved, on_sweep)
         report = _report(settings, choice, data, preparation, curator, self._open_names(settings))
-        return _released(settings, choice, preparation, known, items, report)
+        return _released(settings, choice, preparation, known, items, counts, report)
 
     def _train_exactly(
         self,
@@ -275,7 +284,9 @@ class MatrixFactorization(Estimator, Recommender):
         step = exact.exact_step(settings, choice, known, session)
         items = self._sweep(settings, choice, step, session, curator, saved, on_sweep)
         report = _report(settings, choice, data, prepared, curator, set())
-        return _released(settings, choice, prepared, known, items, report)
+        return _released(
+            settings, choice, prepared, known, items, expected_counts(prepared), report
+        )
 
     def _sweep(
         self,
@@ -290,16 +301,14 @@ class MatrixFactorization(Estimator, Recommender):
         """All sweeps, or those that a checkpoint lacks; the items, [items, factors]."""
         items, done = first_items(settings, session.tasks, choice.factors, self.seed), 0
         if saved is not None and saved.done:
-            shape, done = items.shape, saved.done
-            items = saved.read(lambda content: array_from_bytes(content, shape))
+            items, done = progress.items(saved, items.shape), saved.done
             saved.restore(curator.ledger)
             if on_sweep is not None:
                 on_sweep(done, choice.sweeps)
         for sweep in range(done + 1, choice.sweeps + 1):
             items = step(sweep, items)
+            progress.keep(saved, curator.ledger, choice, sweep, items)
             _log.info("sweep %d of %d", sweep, choice.sweeps)
-            if saved is not None:
-                saved.save(sweep, array_to_bytes(items), curator.ledger)
             if on_sweep is not None:
                 on_sweep(sweep, choice.sweeps)
         return items
@@ -378,7 +387,20 @@ class MatrixFactorization(Estimator, Recommender):
 
     def _forecasts(self, settings: Settings, preparation: Preparation) -> list[Forecast]:
         scale, counts = typical_weights(settings, preparation)
-        share = self.offsets.intercept_share if settings.explicit else 0.0
+        if not settings.explicit:
+            capacity = Capacity.of(
+                preparation.sums,
+                noise_of(preparation.ledger, releases.WEIGHTS),
+                scale * counts,
+                settings.target.mu,
+                MOST if settings.shared else MOST_OF_OTHERS,
+            )
+            return capacity.forecasts(
+                None if is_auto(self.factors) else int(self.factors),
+                None if is_auto(self.sweeps) else int(self.sweeps),
+                settings.unobserved_weight,
+            )
+        share = self.offsets.intercept_share
         return forecasts(
             settings.feedback,
             counts,
@@ -455,23 +477,31 @@ class MatrixFactorization(Estimator, Recommender):
 
     def _open_names(self, settings: Settings) -> set[str]:
         """The settings that are left open, to be chosen from released values."""
-        given = {"factors": self.factors, "sweeps": self.sweeps}
+        given: dict[str, object] = {"factors": self.factors, "sweeps": self.sweeps}
         if settings.explicit:
-            given["intercept_share"] = self.offsets.intercept_share  # type: ignore[assignment]
+            given["intercept_share"] = self.offsets.intercept_share
+        else:
+            weight = find_regularization(self.regularization).unobserved_weight
+            given |= {"unobserved_weight": weight, "serving_weight": weight}
         return {name for name, value in given.items() if is_auto(value)}
 
     def _fixed_choice(self) -> Choice | None:
         """The parameters that may be chosen, if they are given, or need no choice."""
         factors, sweeps, share = self.factors, self.sweeps, self.offsets.intercept_share
+        weight = find_regularization(self.regularization).unobserved_weight
         if math.isinf(self.epsilon):
             factors = 32 if is_auto(factors) else factors
             sweeps = 10 if is_auto(sweeps) else sweeps
             share = 0.2 if is_auto(share) else share
         if self.feedback == "implicit":
             share = 0.0
+        else:
+            weight = 0.0
         if is_auto(factors) or is_auto(sweeps) or is_auto(share):
             return None
-        return Choice(int(factors), int(sweeps), float(share))
+        serving = SERVING if is_auto(weight) else float(weight)
+        training = UNOBSERVED if is_auto(weight) and self.epsilon < math.inf else serving
+        return Choice(int(factors), int(sweeps), float(share), training, serving)
 
 
 def _rows(settings: Settings, data: Interactions) -> Rows:
@@ -534,6 +564,8 @@ def _report(
     counted = count_warnings(settings)  # which the report has already
     warnings = dict.fromkeys((*data_warnings(settings, data), *preparation.warnings))
     others = tuple(warning for warning in warnings if warning not in counted)
+    if choice.sweeps == 0:
+        others = (WARNING, *others)
     report = make_report(
         curator,
         settings.allocation,
@@ -553,19 +585,20 @@ def _released(
     preparation: Preparation,
     known: Knowledge,
     items: Array,
+    counts: Array | None,
     report: PrivacyReport,
 ) -> ItemModel:
     """Everything that may be published."""
     return ItemModel(
         items=as_singles(items),
         item_ids=preparation.item_ids,
-        counts=expected_counts(preparation),
+        counts=counts,
         titles=None,
         fold_in=FoldIn(
             feedback=settings.feedback,
             regularization=settings.user_regularization,
             exponent=settings.exponent,
-            unobserved_weight=settings.unobserved_weight,
+            unobserved_weight=choice.serving_weight,
             center=settings.center,
             mean=preparation.offset.mean,
             shrinkage=preparation.offset.shrinkage,

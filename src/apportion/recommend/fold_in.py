@@ -50,10 +50,18 @@ class FoldIn:
             shared = self.unobserved_weight * (whole.T @ whole)
         return UserSolver(items, shared)
 
-    def vectors(self, start: Integers, item: Integers, labels: Array, solver: UserSolver) -> Array:
-        """The vectors of all users, [users, factors]."""
+    def vectors(
+        self,
+        start: Integers,
+        item: Integers,
+        labels: Array,
+        solver: UserSolver,
+        *,
+        exact: bool = False,
+    ) -> Array:
+        """The vectors of all users, [users, factors]; see ``UserSolver.solve``."""
         ridge = UserSystems(self.regularization, self.exponent).ridge(np.diff(start))
-        vectors = solver.solve(start, item, labels, ridge)
+        vectors = solver.solve(start, item, labels, ridge, exact=exact)
         vectors[~np.isfinite(vectors).all(axis=1)] = 0.0
         return vectors
 

@@ -43,7 +43,14 @@ class ItemModel:
     intercepts: Scores | None = None
     training: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def popularity(self) -> bool:
+        """Whether everybody gets the same list: nothing was learned but what is popular."""
+        choice = self.training.get("choice")
+        return isinstance(choice, dict) and choice.get("sweeps") == 0
+
     def __repr__(self) -> str:
         items, factors = self.items.shape
-        facts = f"{items} items, {factors} factors, {self.fold_in.feedback}"
+        known = "popularity alone" if self.popularity else f"{factors} factors"
+        facts = f"{items} items, {known}, {self.fold_in.feedback}"
         return f"{type(self).__name__}({facts}: {self.privacy.verdict})"

@@ -104,6 +104,8 @@ class Forecast:
 
     @property
     def _settings(self) -> str:
+        if self.choice.sweeps == 0:
+            return "popularity alone"
         share = self.choice.intercept_share
         intercepts = f", {share:.0%} for intercepts" if share > 0 else ""
         return f"{self.choice.factors} factors, {self.choice.sweeps} sweeps{intercepts}"

@@ -47,7 +47,7 @@ class Recommender:
         )
         known: dict[str, object] = {
             "items": items,
-            "factors": factors,
+            "factors": "none: popularity alone" if self.released.popularity else factors,
             "trained on": ratings if step.feedback == "explicit" else "events",
         }
         return model_card(type(self).__name__, self.privacy, known, _USE)

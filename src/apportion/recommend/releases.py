@@ -12,7 +12,7 @@ from apportion.recommend.plan import Plan
 from apportion.recommend.settings import Choice, GradientDescent, Settings, SufficientStatistics
 
 MEAN, MOMENTS, COUNTS, WEIGHTS = "mean", "rating moments", "counts", "weights"
-USERS, INTERCEPTS = "users", "intercepts"
+USERS, INTERCEPTS, POPULARITY = "users", "intercepts", "popularity"
 _BUDGET = "a user's squared weights sum to <= 1"
 
 
@@ -69,6 +69,12 @@ def weight_sums(settings: Settings) -> Declared:
     return Declared(
         WEIGHTS, (Part(WEIGHTS, "sums of weights per item", bound),), settings.shares.weights
     )
+
+
+def popularity(share: float) -> Declared:
+    """Sensitivity: sum_i w_ij^2 <= 1."""
+    bound = UserBound(1.0, f"each pair adds its weight; {_BUDGET}")
+    return Declared(POPULARITY, (Part(POPULARITY, "sums of weights per item", bound),), share)
 
 
 def users(settings: Settings) -> Declared:
@@ -139,6 +145,9 @@ def plan(settings: Settings, choice: Choice | None) -> Plan:
         return Plan(settings.target, tuple(declared), left, of_rest)
     if choice.intercept_share > 0:
         declared.append(intercepts(settings, left * choice.intercept_share))
+    if choice.sweeps == 0:
+        declared.append(popularity(left))
+        return Plan(settings.target, tuple(declared))
     of_sweep = (1 - math.fsum(each.share for each in declared)) / choice.sweeps
     of_gramian = settings.shares.gramian if settings.gramian else 0.0
     for sweep in range(1, choice.sweeps + 1):

@@ -74,6 +74,12 @@ def _read(settings: Any, choice: Any) -> tuple[Settings, Choice]:
     return found, chosen
 
 
+def _read_first(settings: Any, choice: Any) -> tuple[Settings, Choice]:
+    """One unobserved weight was given, for training and serving alike; none was chosen."""
+    weight = settings["unobserved_weight"]
+    return _read(settings, {**choice, "unobserved_weight": weight, "serving_weight": weight})
+
+
 def _inputs(settings: Settings, choice: Choice, items: int) -> dict[str, Any]:
     expected = public_inputs(settings, choice)
     expected["catalog"] = f"{settings.catalog!r}: {items} items"
@@ -89,10 +95,11 @@ def _neighboring(settings: Settings) -> str:
 
 
 RULES: dict[int, Rules] = {
-    1: Rules(_read, releases.plan, _inputs, _neighboring, training.count_warnings),
+    1: Rules(_read_first, releases.plan, _inputs, _neighboring, training.count_warnings),
+    2: Rules(_read, releases.plan, _inputs, _neighboring, training.count_warnings),
 }
 # Those by which trainings declare now, and the first version of the package that knows them.
-PRESENT, NEEDS = 1, "0.1.0"
+PRESENT, NEEDS = 2, "0.1.0"
 
 
 def declare(settings: Settings, choice: Choice, ledger: Ledger) -> dict[str, Any]:

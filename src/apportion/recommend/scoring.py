@@ -137,11 +137,11 @@ class Scorer:
             start = np.concatenate([[0], np.cumsum(known)])[start]
         return Rows(start, item, rating, mean, np.arange(histories.users))
 
-    def vectors(self, rows: Rows) -> Array:
-        """The users' vectors, [users, factors]."""
+    def vectors(self, rows: Rows, *, exact: bool = True) -> Array:
+        """The users' vectors, [users, factors]; lists do not need exact ones."""
         step = self.model.fold_in
         labels = step.labels(rows.start, rows.rating, rows.mean)
-        return step.vectors(rows.start, rows.item, labels, self._solver)
+        return step.vectors(rows.start, rows.item, labels, self._solver, exact=exact)
 
     # Scores.
 
@@ -163,7 +163,7 @@ class Scorer:
 
         A place of -1 has score -inf.
         """
-        vectors = self.vectors(rows).astype(np.float32)
+        vectors = self.vectors(rows, exact=False).astype(np.float32)
         step = rows_at_once(len(self.model.items))
         for first in range(0, len(rows.user), step):
             stop = min(first + step, len(rows.user))

@@ -80,13 +80,14 @@ class Regularization:
         items: by default 0.05 (explicit) or 1.5 (implicit).
         users: by default that of items (explicit) or twice that (implicit).
         exponent: by default 1 (explicit) or 0 (implicit).
-        unobserved_weight: of pairs without an event (implicit).
+        unobserved_weight: of pairs without an event (implicit), in training and ever after; ``"auto"`` for
+            what is chosen.
     """
 
     items: float | None = None
     users: float | None = None
     exponent: float | None = None
-    unobserved_weight: float = 0.45
+    unobserved_weight: float | Literal["auto"] = "auto"
 
     def __post_init__(self) -> None:
         for name in ("items", "users"):
@@ -94,8 +95,9 @@ class Regularization:
                 number(f"regularization.{name}", getattr(self, name), at_least=0, at_most=LARGEST)
         if self.exponent is not None:
             number("regularization.exponent", self.exponent, at_least=0, at_most=2)
-        name = "regularization.unobserved_weight"
-        number(name, self.unobserved_weight, at_least=0, at_most=LARGEST)
+        if not is_auto(self.unobserved_weight):
+            name = "regularization.unobserved_weight"
+            number(name, self.unobserved_weight, at_least=0, at_most=LARGEST)
 
 
 @dataclass(frozen=True)
@@ -175,23 +177,36 @@ SOLVERS: dict[str, type[SufficientStatistics] | type[GradientDescent]] = {
 
 @dataclass(frozen=True)
 class Choice:
-    """Settings of a training that the forecast may choose."""
+    """Settings of a training that may be chosen.
+
+    Attributes
+        factors: the length of the vectors.
+        sweeps: how often users and items are solved in turn; 0 for a model of popularity alone (events).
+        intercept_share: of the budget of intercepts and sweeps (ratings).
+        unobserved_weight: of pairs without an event (events), in training.
+        serving_weight: the same when a user's vector is made from the released items.
+    """
 
     factors: int
     sweeps: int
     intercept_share: float
+    unobserved_weight: float = 0.0
+    serving_weight: float = 0.0
 
     def __post_init__(self) -> None:
         whole("factors", self.factors, at_least=1)
-        whole("sweeps", self.sweeps, at_least=1)
+        whole("sweeps", self.sweeps, at_least=0)
         number("intercept_share", self.intercept_share, at_least=0, below=1)
+        for name in ("unobserved_weight", "serving_weight"):
+            number(name, getattr(self, name), at_least=0, at_most=LARGEST)
 
 
 @dataclass(frozen=True)
 class Settings:
     """Every setting of a training, defaults filled in: resolved once, from parameters and public facts.
 
-    ``label_bound`` is None where it follows from a rating range that is not known yet.
+    ``label_bound`` is None where it follows from a rating range that is not known yet, and
+    ``unobserved_weight`` where it is chosen.
     """
 
     target: PrivacyTarget
@@ -204,7 +219,7 @@ class Settings:
     regularization: float
     user_regularization: float
     exponent: float
-    unobserved_weight: float
+    unobserved_weight: float | None
     feature_bound: float
     label_bound: float | None
     normalize: bool
@@ -231,7 +246,7 @@ class Settings:
     @property
     def gramian(self) -> bool:
         """Whether every sweep releases the users' second moment."""
-        return self.shared or self.unobserved_weight > 0
+        return self.shared or self.unobserved_weight is None or self.unobserved_weight > 0
 
     @property
     def label(self) -> float:
@@ -309,13 +324,21 @@ def resolve(
         exponent=(1.0 if explicit else 0.0)
         if penalty.exponent is None
         else float(penalty.exponent),
-        unobserved_weight=0.0 if explicit else float(penalty.unobserved_weight),
+        unobserved_weight=_unobserved_weight(penalty, explicit),
         feature_bound=float(bounds.feature),
         label_bound=label,
         normalize=not explicit if bounds.normalize is None else bool(bounds.normalize),
         shares=shares,
         rating_range=rating_range if explicit else None,
     )
+
+
+def _unobserved_weight(penalty: Regularization, explicit: bool) -> float | None:
+    """As given; None if it is to be chosen."""
+    given = penalty.unobserved_weight
+    if explicit:
+        return 0.0
+    return None if is_auto(given) else float(given)
 
 
 def find_allocation(allocation: Allocation | None, feedback: Feedback) -> Allocation:
@@ -357,13 +380,11 @@ def find_solver(solver: Any) -> SufficientStatistics | GradientDescent:
     return SOLVERS[solver]()
 
 
-def public_inputs(settings: Settings, choice: Choice | None) -> dict[str, Any]:
+def public_inputs(settings: Settings, choice: Choice) -> dict[str, Any]:
     """The settings that a model depends on, as they were used, for the privacy report."""
-    unused = {"target", "allocation", "catalog", "solver", "rating_range"}
+    unused = {"target", "allocation", "catalog", "solver", "rating_range", "unobserved_weight"}
     if not settings.explicit:
         unused |= {"center", "label_bound", "mean_share"}
-    else:
-        unused.add("unobserved_weight")
     if settings.center == "none":
         unused.add("mean_share")
     if not settings.private:
@@ -375,10 +396,11 @@ def public_inputs(settings: Settings, choice: Choice | None) -> dict[str, Any]:
     }
     solver = "ssp" if isinstance(settings.solver, SufficientStatistics) else "descent"
     used["solver"] = {"kind": solver, **asdict(settings.solver)}
-    chosen = {} if choice is None else asdict(choice)
-    if not settings.explicit:
-        chosen.pop("intercept_share", None)  # events have none
-    return used | chosen
+    chosen = asdict(choice)
+    others = {"unobserved_weight", "serving_weight"} if settings.explicit else {"intercept_share"}
+    if settings.unobserved_weight is not None:  # one is given, for both
+        others.add("serving_weight")
+    return used | {name: value for name, value in chosen.items() if name not in others}
 
 
 def _plain(value: Any) -> Any:

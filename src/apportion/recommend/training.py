@@ -226,7 +226,7 @@ def private_step(
     def step(sweep: int, items: Array) -> Array:
         session.solve_users(
             items,
-            settings.unobserved_weight * (items.T @ items),
+            choice.unobserved_weight * (items.T @ items),
             settings.systems,
             settings.feature_bound,
             stretch=settings.normalize,
@@ -240,7 +240,7 @@ def private_step(
         # The last sweep gets whatever is left, to the last digit.
         mu = curator.ledger.affordable_mu() if sweep == choice.sweeps else None
         release = declared.open(curator, session.tasks, mu)
-        penalty = Penalty(known.ridge, settings.unobserved_weight * known.scale, gramian)
+        penalty = Penalty(known.ridge, choice.unobserved_weight * known.scale, gramian)
         if isinstance(settings.solver, GradientDescent):
             return _descend(settings, session, release, items, penalty)
         query = releases.item_query(settings)
@@ -249,26 +249,28 @@ def private_step(
             return solve_released(session, query, release, penalty, settings.solver.noise_ridge)
         [b] = released(session, query, release)
         assert gramian is not None
-        return _shrink(settings, known, b, release.records[0].noise_scale, gramian, sweep, items)
+        noise = release.records[0].noise_scale
+        return _shrink(choice, known, b, noise, gramian, None if sweep == 1 else items)
 
     return step
 
 
 def _shrink(
-    settings: Settings,
+    choice: Choice,
     known: Knowledge,
     b: Array,
     noise: float,
     gramian: Array,
-    sweep: int,
-    items: Array,
+    guess: Array | None,
 ) -> Array:
-    """Items from their right-hand sides and the second moment that all have in common."""
+    """Items from their right-hand sides and the second moment that all have in common.
+
+    ``guess`` is what is known of them; nothing in the first sweep, whose items are random.
+    """
     # Unobserved pairs weigh on all users alike, so they only add to the mass.
-    mass = known.mass + settings.unobserved_weight * known.users * known.scale
-    guess = None if sweep == 1 else items  # the first items are random
+    mass = known.mass + choice.unobserved_weight * known.users * known.scale
     # For ratings the regularizer, which grows with the count, stands for this already.
-    spread = _SPREAD * known.mass * known.scale if settings.unobserved_weight > 0 else None
+    spread = _SPREAD * known.mass * known.scale if choice.unobserved_weight > 0 else None
     return shrink(b, noise, mass, gramian / known.users, known.ridge, guess, spread)
 
 

@@ -91,7 +91,7 @@ def verify(folder: str | Path, key: "Ed25519PublicKey | None" = None) -> list[Ch
             "costs add up to the target": _total(settings, model.privacy),
             "the settings are those in the report": _inputs(rules, settings, choice, model),
             "the settings are those by which the folder makes recommendations": _fold_in(
-                settings, model
+                settings, choice, model
             ),
             "neighboring data and warnings are those of the settings": _words(
                 rules, settings, model
@@ -226,7 +226,7 @@ def _inputs(rules: Rules, settings: Settings, choice: Choice, model: ItemModel) 
         yield f"{name} is in the report, but not in the settings"
 
 
-def _fold_in(settings: Settings, model: ItemModel) -> Iterator[str]:
+def _fold_in(settings: Settings, choice: Choice, model: ItemModel) -> Iterator[str]:
     used = model.fold_in
     if used.shrinkage > 0 and settings.center != "user":
         yield "users' means are drawn towards that of all, but none are subtracted"
@@ -234,7 +234,7 @@ def _fold_in(settings: Settings, model: ItemModel) -> Iterator[str]:
         ("feedback", used.feedback, settings.feedback),
         ("regularization", used.regularization, settings.user_regularization),
         ("exponent", used.exponent, settings.exponent),
-        ("unobserved_weight", used.unobserved_weight, settings.unobserved_weight),
+        ("unobserved_weight", used.unobserved_weight, choice.serving_weight),
         ("center", used.center, settings.center),
         ("rating_range", used.rating_range, settings.rating_range),
     ):
