@@ -10,6 +10,7 @@ True
 
 import logging
 
+from apportion import datasets, metrics, theory
 from apportion.accounts import Budget, PrivacyReport
 from apportion.allocation import (
     AdaptiveWeights,
@@ -20,7 +21,6 @@ from apportion.allocation import (
     TailSampling,
     UniformSampling,
     UniformWeights,
-    theory,
 )
 from apportion.data import Interactions, TaskData, UserKFold, simulate_interactions, simulate_tasks
 from apportion.engine import CpuEngine, Engine, ReferenceEngine, SparkEngine
@@ -100,10 +100,12 @@ __all__ = [
     "UniformWeights",
     "UserKFold",
     "__version__",
+    "datasets",
     "delta_from_epsilon",
     "epsilon_from_mu",
     "evaluate",
     "load",
+    "metrics",
     "mu_from_epsilon",
     "presets",
     "simulate_interactions",

@@ -121,7 +121,7 @@ def history(to: Output, budget: File) -> None:
     trainings = opened.history()
     values = [values_of(training, opened) for training in trainings]
     to.result({"trainings": values, "doubt": opened.doubt})
-    to.show(history_table(trainings, opened))
+    show_history(to, trainings, opened)
     _show_doubt(to, opened)
 
 
@@ -157,9 +157,9 @@ for _command in (create, show, reserve, history, close):
     add_command(app, _command.__name__, _command)
 
 
-def history_table(trainings: "Sequence[Training]", budget: "Budget") -> Table:
-    """A row for each training."""
-    table = Table("training", "began (UTC)", "ended", "what", "model")
+def show_history(to: Output, trainings: "Sequence[Training]", budget: "Budget") -> None:
+    """A row for each training, and where its model is."""
+    table = Table("training", "began (UTC)", "ended", "what")
     for title in ("epsilon", "delta", "counted", "releases"):
         table.add_column(title, justify="right")
     for one in trainings:
@@ -167,11 +167,14 @@ def history_table(trainings: "Sequence[Training]", budget: "Budget") -> Table:
         ended = state if one.ended is None else _time(one.ended)
         numbers = (f"{one.target.epsilon:.4g}", f"{one.target.delta:g}", f"{one.epsilon:.4g}")
         what = f"{one.what}: {one.label}" if one.label else one.what
-        model = f"{one.output} ({one.digest[:8]})" if one.output else ""
-        names = (one.token[:8], _time(one.began), what, model)
-        token, began, what, model = (escape(printable(name)) for name in names)
-        table.add_row(token, began, ended, what, model, *numbers, str(len(one.releases)))
-    return table
+        names = (one.token[:8], _time(one.began), what)
+        token, began, what = (escape(printable(name)) for name in names)
+        table.add_row(token, began, ended, what, *numbers, str(len(one.releases)))
+    to.show(table)
+    for one in trainings:
+        if one.output:
+            where = f"{one.token[:8]}  saved to {one.output}, SHA-256 {one.digest}"
+            to.show(escape(printable(where)))
 
 
 def _show(to: Output, budget: "Budget", since: int | None = None) -> None:

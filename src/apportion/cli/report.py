@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from apportion.cli.budget import history_table, values_of
+from apportion.cli.budget import show_history, values_of
 from apportion.cli.output import Output
 from apportion.cli.reading import Model
 from apportion.errors import DataError, printable
@@ -102,7 +102,7 @@ def report(
         to.result(values)
         to.show(privacy)
     if paid is not None:
-        to.show(history_table([paid[0]], paid[1]))
+        show_history(to, [paid[0]], paid[1])
 
 
 def _find(privacy: "PrivacyReport", path: Path) -> "tuple[Training, Budget]":
