@@ -23,6 +23,7 @@ EVERYONES = {
     "threads",
     "limits",
     "plain",
+    "progress",
     "version",
 }
 # By which names others import what is in the rooms.
@@ -36,16 +37,19 @@ ROOMS = {
     "data": {"data", "pages", "twins"},
     "engine": {"engine", "data", "privacy", "twins"},
     "allocation": {"allocation", "engine", "data", "accounts.declared", "accounts.rdp", "privacy"},
-    "tasks": {"tasks", "pages", "engine", "allocation", "data", "accounts", "privacy"},
-    "recommend": {"recommend", "pages", "tasks", "engine", "allocation", "data", "accounts", "privacy"},
-    "explore": {"explore", "pages", "recommend", "data", "accounts", "privacy.ledger"},
+    "folders": {"folders", "accounts", "data", "privacy"},
+    "tasks": {"tasks", "folders", "pages", "engine", "allocation", "data", "accounts", "privacy"},
+    "recommend": {
+        "recommend", "folders", "pages", "tasks", "engine", "allocation", "data", "accounts", "privacy",
+    },
+    "explore": {"explore", "folders", "pages", "recommend", "data", "accounts", "privacy.ledger"},
     "studies": {"studies", "pages", "recommend", "tasks", "allocation", "data", "accounts", "privacy"},
     "audit": {
         "audit", "pages", "recommend", "tasks", "allocation", "data", "accounts", "privacy", "studies.output",
     },
     "cli": {
-        "cli", "pages", "recommend", "allocation", "data", "studies", "accounts", "privacy.ledger", "audit",
-        "explore",
+        "cli", "pages", "recommend", "tasks", "folders", "allocation", "data", "studies", "accounts",
+        "privacy.ledger", "audit", "explore",
     },
 }  # fmt: skip
 # The trusted kernel, and what defines its compiled functions, need even less.

@@ -16,8 +16,9 @@ import apportion as ap
 from apportion.accounts import migration, signatures
 from apportion.accounts.formats import BUDGET, MODEL, PREPARATION, REPORT, SIGNATURE, Format
 from apportion.errors import BudgetFileError, DataError
+from apportion.folders.files import read_files, read_signature
 from apportion.recommend import rules
-from apportion.recommend.files import read_files, read_signature, sign
+from apportion.recommend.loading import sign
 from apportion.recommend.preparation import Preparation
 from apportion.recommend.verify import verify
 from tests.golden.make import EVENTS, HISTORY, OPEN, sums

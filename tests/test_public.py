@@ -1,7 +1,7 @@
 """What is public: the names, their parameters and defaults, as tests/public.txt has them.
 
-When this fails, something that others rely on has changed. If that is meant: say it in CHANGELOG.md and in the
-code's deprecation (CONTRIBUTING.md has the rule), then `make public` writes the list anew.
+When this fails, something that others rely on has changed. If that is meant: follow the rule of deprecation
+in CONTRIBUTING.md, say it in CHANGELOG.md, and let `make public` write the list anew.
 """
 
 import dataclasses
@@ -105,6 +105,22 @@ def test_every_public_name_is_documented() -> None:
         for public in module.__all__:
             if public not in ("__version__", "DATA_SETS"):
                 assert inspect.getdoc(getattr(module, public)), f"{name}.{public}"
+
+
+OTHER_WORDS = re.compile(
+    r"\b(catalogu|neighbour|normalis|centring|colour|behaviour|favour|regularis|optimis|initialis|factoris)\w*",
+    re.IGNORECASE,
+)
+# Words that are the same everywhere.
+SAME = re.compile(r"optimis(m|t)\w*", re.IGNORECASE)
+
+
+def test_one_spelling() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "src").rglob("*.py")]
+    for page in pages:
+        found = [m[0] for m in OTHER_WORDS.finditer(page.read_text("utf-8"))]
+        wrong = [word for word in found if not SAME.fullmatch(word)]
+        assert not wrong, f"{page.relative_to(ROOT)}: {wrong}"
 
 
 USERS_CODE = """

@@ -13,8 +13,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 import apportion as ap
 from apportion.accounts import signatures
 from apportion.errors import DataError
-from apportion.recommend.contents import FILES
-from apportion.recommend.files import load, sign
+from apportion.folders.kinds import ITEMS
+from apportion.recommend.files import load
+from apportion.recommend.loading import sign
 from apportion.recommend.verify import verify
 from tests.cli.test_recommend import run
 
@@ -59,7 +60,9 @@ def test_the_signature_is_of_the_files_by_plain_ed25519(folder: Path) -> None:
     import hashlib
 
     values = json.loads((folder / "signature.json").read_text())
-    digests = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in FILES}
+    digests = {
+        name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in ITEMS.files
+    }
     message = b"apportion: the files of a model, by name and SHA-256\n" + json.dumps(
         digests, sort_keys=True
     ).encode()  # fmt: skip
@@ -80,7 +83,7 @@ def test_another_key_another_model_and_no_signature_are_refused(
 def test_every_forged_part_is_noticed(folder: Path) -> None:
     path = folder / "signature.json"
     values = json.loads(path.read_text())
-    files = {name: (folder / name).read_bytes() for name in FILES}
+    files = {name: (folder / name).read_bytes() for name in ITEMS.files}
     forged = json.loads(signatures.sign(files, OTHER))
     changed = {
         "signature": forged["signature"],
@@ -109,7 +112,7 @@ def test_a_signature_of_a_newer_version_says_which(folder: Path) -> None:
 
 def test_a_signature_goes_with_its_model(folder: Path) -> None:
     simple(seed=5).save(folder)
-    assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
+    assert sorted(path.name for path in folder.iterdir()) == sorted(ITEMS.files)
 
 
 # --- keys ---

@@ -72,6 +72,12 @@ def test_a_budget_that_has_not_paid_is_refused(here: Path, tmp_path: Path) -> No
     assert trail is not None
     forged = replace(model.released, privacy=replace(model.privacy, trail=trail))
     Recommender(forged).save(tmp_path / "forged")
+    assert "another model with the same releases" in run(
+        "report", tmp_path / "forged", "--budget", here / "budget.db"
+    )
+    model = ap.MatrixFactorization(epsilon=2.0, delta=1e-5, **SMALL).fit(DATA)
+    forged = replace(model.released, privacy=replace(model.privacy, trail=trail))
+    Recommender(forged).save(tmp_path / "forged")
     with pytest.raises(DataError, match="has released something else"):
         report(Output(), tmp_path / "forged", budget=here / "budget.db")
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from apportion.audit.games import dependence, distinguish
+from apportion.audit.games import dependence, distinguish, repeats
 
 
 def played(
@@ -50,3 +50,15 @@ def test_dependence_of_noise() -> None:
     values[:, 3] = 0.8 * values[:, 7] + 0.6 * values[:, 3]
     assert dependence([values]) < 1e-9
     assert dependence([values[:, :1]]) == 1.0
+
+
+def test_noise_that_repeats() -> None:
+    rng = np.random.default_rng(0)
+    inside = rng.random(300) < 0.5
+    for seed in range(20):
+        noise = np.random.default_rng(seed).normal(size=(300, 3)) + 2.0 * inside[:, None]
+        assert repeats(noise, inside) > 1e-4
+    for apart in (2, 64, 149):
+        again = noise - 2.0 * inside[:, None]
+        again[apart:] = np.resize(again[:apart], again[apart:].shape)
+        assert repeats(again + 2.0 * inside[:, None], inside) < 1e-12

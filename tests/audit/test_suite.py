@@ -6,13 +6,18 @@ noticed is in docs/audit.md.
 
 import json
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pytest
 
 import apportion as ap
 from apportion.audit import NAMES, Effort, planned_runs, run
+from apportion.data.ids import id_keys
 from apportion.engine import session
-from tests.audit.faults import FAULTS, audited
+from apportion.privacy import NoiseSource
+from tests.audit.faults import FAULTS, audited, on_the_reference_engine
+from tests.soundness.harness import plant
 
 SAID = {
     "a count released but not recorded": "'counts' was released, but the ledger",
@@ -50,6 +55,39 @@ def test_many_canaries_of_one_training_notice_labels_that_are_not_clipped(
     monkeypatch.setattr(session, "clip_values", lambda values, bound: 4 * values)
     (found,) = run(["ridge-per-task"], effort=effort).one_runs
     assert not found.passed
+
+
+def test_noise_that_repeats_after_many_tasks_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The trainings with one canary have six tasks: only those of many canaries have more than a tile.
+    source = NoiseSource._source
+
+    def first_tile(self: NoiseSource, purpose: bytes, stream: str, step: int, tile: int) -> Any:
+        return source(self, purpose, stream, step, 0)
+
+    monkeypatch.setattr(NoiseSource, "_source", first_tile)
+    report = run(["ridge-per-task"], effort=Effort(runs=40, crowd=150, rounds=1))
+    assert "the noise of two tasks" in " ".join(found.what for found in report.findings)
+    assert not report.passed
+
+
+@pytest.mark.parametrize(("name", "which"), [("ridge", 0), ("ridge-per-task", 2), ("descent", 0)])
+def test_a_user_who_is_no_canary_and_counts_double_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, name: str, which: int
+) -> None:
+    on_the_reference_engine(monkeypatch)  # compiled kernels refuse weights above one
+
+    def fault(honest: Any) -> Any:
+        def favoring(self: Any, rule: Any) -> None:
+            honest(self, rule)
+            own = self._chosen.user_key[self._chosen.user] == id_keys(np.array([which]))[0]
+            self._row_weight = np.where(own, 2 * self._row_weight, self._row_weight)
+
+        return favoring
+
+    plant(monkeypatch, "weigh", fault)
+    report = run([name], effort=Effort(runs=40, crowd=8, rounds=0))
+    assert "without one of the others" in " ".join(found.what for found in report.findings)
+    assert not report.passed
 
 
 @pytest.mark.parametrize(

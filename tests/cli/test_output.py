@@ -24,7 +24,7 @@ def documented() -> dict[str, set[str]]:
         heading, _, text = part.partition("\n")
         cells = re.findall(r"^\| (`.*?) \| .* \|$", text, re.MULTILINE)
         fields = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
-        for command in re.findall(r"`apportion ([a-z ]+)`", heading):
+        for command in re.findall(r"`apportion ([a-z -]+)`", heading):
             found[command] = fields
     return found
 
@@ -45,7 +45,7 @@ def test_every_command_has_the_shared_options_and_its_fields_on_the_page() -> No
     for name, command in found.items():
         options = {each.name for each in command.params}
         assert {"json", "quiet"} <= options, name
-        assert ("config" in options) == (name in ("fit", "prepare", "evaluate")), name
+        assert ("config" in options) == (name in ("fit", "fit-tasks", "prepare", "evaluate")), name
 
 
 @pytest.fixture(scope="module")
@@ -74,10 +74,14 @@ RUNS = [
     "data simulate --users 50 --items 10 --rows 300 --out simulated.csv",
     "data summary ratings.csv",
     "data split simulated.csv --csv --out parts",
+    "plan-tasks --features 2 --users 300 --tasks 5 --tasks-per-user 2",
+    "fit-tasks ratings.csv --task item --model classifier --feature rating=1:5 --tasks public --out tasks",
+    "predict-tasks tasks ratings.csv --out predicted.csv",
     "theory --users 1000 --tasks 20 --rows 2000 --out theory",
     "doctor",
     "audit --quick --estimator ridge --runs 40",
     "reproduce synthetic --seeds 1 --epsilon 2 --skew 1 --users 200 --out synthetic",
+    "reproduce gains --seeds 1 --epsilon 2 --skew 1 --users 200 --out gains",
 ]
 
 

@@ -462,11 +462,11 @@ def test_a_full_disk_at_the_end_loses_nothing(
         tmp_path / "budget.db", "--out", tmp_path / "m",
     ]  # fmt: skip
     with monkeypatch.context() as patch:
-        patch.setattr("apportion.recommend.files.sync", full)
+        patch.setattr("apportion.folders.files.sync", full)
         with pytest.raises(OSError, match="No space"):
             run(*options)
         assert not budget.history()  # nothing is begun where nothing can be written
-        patch.setattr("apportion.recommend.files.try_target", lambda folder: False)
+        patch.setattr("apportion.folders.files.try_target", lambda folder: False)
         with pytest.raises(OSError, match="No space") as caught:
             run(*options)
     assert budget.epsilon == pytest.approx(20)

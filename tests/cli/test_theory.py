@@ -44,6 +44,9 @@ def test_a_power_law(tmp_path: Path) -> None:
     assert found == pytest.approx(expected)
     ratio = float(by_name["Theorem 3.8, Algorithm 1"]["exponent 0"]) / found
     assert ratio == pytest.approx(theory.improvement_strongly_convex(sizes))
+    by_size = read(out / "theory-weights.csv")
+    assert [float(row["users n_i"]) for row in by_size] == sizes.tolist()
+    assert [float(row["omega, exponent 0.5"]) for row in by_size] == pytest.approx(weights)
     for row in read(out / "theory-spending.csv"):
         assert 1 <= float(row["c(n)"]) <= float(row["c(n) at most"])
 
@@ -97,6 +100,22 @@ def test_weights_that_users_scale_themselves_need_no_c_of_n() -> None:
     own = study.per_user(setting)
     assert own is not None
     assert own["exponent 0.5"] < 0.5 * closed["equation 9, gamma 1"]
+
+
+def test_equation_9_solved_is_below_every_closed_form() -> None:
+    sizes = np.array([4.0, 900.0, 2000.0, 3000.0])
+    setting = study.Setting(sizes, 10_000, graph=simulate_graph(sizes, 10_000, seed=1))
+    best = study.solved(setting)
+    assert best is not None
+    for gamma in ("gamma 0", "gamma 1"):
+        assert all(best[gamma] <= row[f"equation 9, {gamma}"] for row in study.spending(setting))
+
+
+def test_the_paper_s_budget_stands_beside_the_exact_one(tmp_path: Path) -> None:
+    printed = run(tmp_path, "--users", "500", "--tasks", "20", "--rows", "2000")
+    assert "beta (Remark 3.4), exact │ 0.03593" in printed
+    assert "beta that suffices (below Theorem 3.3) │ 0.01086" in printed
+    assert "epsilon of the exact beta by Renyi's conversion │ 1.322" in printed
 
 
 def test_a_graph_as_the_paper_assumes_it() -> None:

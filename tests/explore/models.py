@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from apportion.explore import Explorer
-from apportion.recommend.contents import SETTINGS, TENSORS, pack
+from apportion.folders.kinds import ITEMS, SETTINGS
+from apportion.recommend.contents import pack
 from apportion.recommend.model import ItemModel
 from apportion.recommend.recommender import Recommender
 from tests.recommend.test_files import make_model, texts
@@ -46,7 +47,7 @@ def page_of(model: Recommender, title: str = "Films", **more: Any) -> Explorer:
     """What its explorer is made of."""
     files = pack(model.released)
     return Explorer(
-        title, model.privacy, {name: files[name] for name in (SETTINGS, TENSORS)}, **more
+        title, model.privacy, {name: files[name] for name in (SETTINGS, ITEMS.file)}, **more
     )
 
 

@@ -16,11 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import apportion as ap
-from apportion.recommend import contents
-from apportion.recommend.contents import FILES, REPORT, SETTINGS, TENSORS
+from apportion.folders import sealed
+from apportion.folders.kinds import ITEMS, REPORT, SETTINGS
 from apportion.recommend.verify import verify
 from tests.fuzz.harness import USER, Fuzz, examples, mutated, seeds, tree
 from tests.fuzz.values import json as any_json
+
+FILES, TENSORS = ITEMS.files, ITEMS.file
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +43,9 @@ def forge(folder: Path, name: str, content: bytes) -> None:
     (folder / name).write_bytes(content)
     try:
         values = json.loads((folder / SETTINGS).read_bytes())
-        digests = {n: contents._digest((folder / n).read_bytes()) for n in FILES if n != SETTINGS}
-        sealed = contents._sealed({**values, "sha256": digests})
-        (folder / SETTINGS).write_text(json.dumps(sealed))
+        digests = {n: sealed.digest((folder / n).read_bytes()) for n in FILES if n != SETTINGS}
+        whole = sealed.sealed({**values, "sha256": digests})
+        (folder / SETTINGS).write_text(json.dumps(whole))
     except (ValueError, TypeError, RecursionError):
         return
 
@@ -161,7 +163,7 @@ def test_tensors_that_claim_more_than_the_file_holds(fuzz: Fuzz, folder: Path) -
 def test_tensors_of_any_type_and_shape(fuzz: Fuzz, saved: Path, folder: Path) -> None:
     own = safetensors.numpy.load((saved / TENSORS).read_bytes())
     kinds = (np.float16, np.float32, np.float64, np.int8, np.uint8, np.int64, np.uint64, np.bool_)
-    names = (*contents._TENSORS, "other")
+    names = (*ITEMS.tensors, "other")
     for source in seeds(300):
         tensors = dict(own)
         for _ in range(source.choice((1, 1, 2, 4))):

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 import apportion as ap
 from apportion.accounts.running import lock_path
 from apportion.accounts.signatures import name_of
-from apportion.recommend.files import sign
+from apportion.recommend.loading import sign
 
 HISTORY = {1: 5.0, 4: 1.5}
 EVENTS = ["film 2", "film 3"]

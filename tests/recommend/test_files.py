@@ -22,15 +22,19 @@ from apportion.accounts.formats import MODEL
 from apportion.data import simulate_interactions
 from apportion.data.ids import plain_ids
 from apportion.errors import DataError, NotFittedError
+from apportion.folders import kinds, sealed
+from apportion.folders.files import check_target
+from apportion.folders.kinds import REPORT, SETTINGS
 from apportion.privacy import PrivacyTarget
 from apportion.privacy.ledger import Ledger, Record
 from apportion.recommend import MatrixFactorization, Offsets, contents
-from apportion.recommend.contents import FILES, REPORT, SETTINGS, TENSORS
-from apportion.recommend.files import check_target, load, save
+from apportion.recommend.files import load, save
 from apportion.recommend.fold_in import FoldIn
 from apportion.recommend.model import ItemModel
 from apportion.recommend.recommender import Recommender
 from tests.reports import undated
+
+FILES, TENSORS = kinds.ITEMS.files, kinds.ITEMS.file
 
 
 def make_model(
@@ -345,7 +349,7 @@ def test_a_save_that_fails_leaves_foreign_files_where_they_are(
     def full(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("apportion.recommend.files.sync", full)
+    monkeypatch.setattr("apportion.folders.files.sync", full)
     with pytest.raises(OSError, match="No space left"):
         make_model(seed=1).save(tmp_path / "m")
     same(first, load(tmp_path / "m"))
@@ -541,9 +545,9 @@ def forge(folder: Path, name: str, content: bytes) -> None:
 
 
 def reseal(folder: Path, values: dict[str, Any]) -> None:
-    digests = {n: contents._digest((folder / n).read_bytes()) for n in FILES if n != SETTINGS}
-    sealed = contents._sealed({**values, "sha256": digests})
-    (folder / SETTINGS).write_text(json.dumps(sealed))
+    digests = {n: sealed.digest((folder / n).read_bytes()) for n in FILES if n != SETTINGS}
+    whole = sealed.sealed({**values, "sha256": digests})
+    (folder / SETTINGS).write_text(json.dumps(whole))
 
 
 NEWER = MODEL.number + 1
@@ -687,7 +691,7 @@ NAMED = {"items": ITEMS, "ids": np.arange(30)}
         ({**NAMED, "titles": BYTES, "titles.sizes": SIZES * 2**62}, "titles has no valid sizes"),
         ({**NAMED, "titles": BYTES, "titles.sizes": SIZES * 2}, "their sizes do not agree"),
         ({**NAMED, "titles": BYTES[:29], "titles.sizes": SIZES}, "their sizes do not agree"),
-        ({**NAMED, "titles": BYTES + 128, "titles.sizes": SIZES}, "titles of item 0 is not text"),
+        ({**NAMED, "titles": BYTES + 128, "titles.sizes": SIZES}, "titles of row 0 is not text"),
         ({**NAMED, "titles": BYTES[:, None], "titles.sizes": SIZES}, "must have 1 dimensions"),
         ({**NAMED, "titles.sizes": SIZES}, "'titles.sizes' that belongs to none"),
     ],

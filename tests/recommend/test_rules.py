@@ -9,10 +9,11 @@ import pytest
 import apportion as ap
 from apportion.accounts.declared import Declared
 from apportion.accounts.formats import MODEL, PREPARATION, REPORT
+from apportion.accounts.plan import Plan
 from apportion.errors import DataError
+from apportion.folders.comparing import declared_in
 from apportion.privacy import Part, UserBound
 from apportion.recommend import rules
-from apportion.recommend.plan import Plan
 from apportion.recommend.preparation import Preparation
 from apportion.recommend.settings import Choice, Settings
 from apportion.recommend.verify import verify
@@ -136,7 +137,7 @@ def test_declared_releases_have_the_shapes_of_the_ledger(tmp_path: Path) -> None
         ({}, {"catalog": ap.MostFrequent(0.5)}, {"feedback": "implicit"}, {"solver": "descent"})
     ):
         model = ap.load(save(tmp_path / str(place), **settings))
-        declared = rules.declared_in(model.released.training)
+        declared = declared_in(model.released.training)
         assert all(isinstance(one, Declared) and one.tasks for one in declared)
         names = [name for one in declared for name in one.part_names()]
         assert names == [record.name for record in model.privacy.ledger]

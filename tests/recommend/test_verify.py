@@ -11,7 +11,8 @@ import pytest
 
 import apportion as ap
 from apportion.errors import DataError
-from apportion.recommend import contents
+from apportion.folders import sealed
+from apportion.folders.kinds import ITEMS, REPORT, SETTINGS
 from apportion.recommend.verify import verify
 from tests.cli.test_recommend import run
 
@@ -51,23 +52,23 @@ def passed(folder: Path) -> bool:
 
 
 def report_of(folder: Path) -> Any:
-    return json.loads((folder / contents.REPORT).read_text())
+    return json.loads((folder / REPORT).read_text())
 
 
 def described(folder: Path) -> Any:
     """What ``model.json`` says."""
-    return json.loads((folder / contents.SETTINGS).read_text())
+    return json.loads((folder / SETTINGS).read_text())
 
 
 def forge(folder: Path, report: Any = None, model: Any = None) -> None:
     """Replace the report or the settings, and make all checksums fit, as a forger would."""
     if report is not None:
-        (folder / contents.REPORT).write_text(json.dumps(report))
+        (folder / REPORT).write_text(json.dumps(report))
     values = described(folder) if model is None else model
-    files = [name for name in contents.FILES if name != contents.SETTINGS]
-    digests = {name: contents._digest((folder / name).read_bytes()) for name in files}
-    sealed = contents._sealed({**values, "sha256": digests})
-    (folder / contents.SETTINGS).write_text(json.dumps(sealed))
+    files = [name for name in ITEMS.files if name != SETTINGS]
+    digests = {name: sealed.digest((folder / name).read_bytes()) for name in files}
+    whole = sealed.sealed({**values, "sha256": digests})
+    (folder / SETTINGS).write_text(json.dumps(whole))
 
 
 def leaves(values: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -381,6 +382,6 @@ def test_the_command_line_says_so(tmp_path: Path) -> None:
     values = json.loads(run("report", folder, "--verify", "--json", code=1))
     assert (values["verified"], values["verdict"]) == (False, None)
     true["epsilon"] = 0.6
-    (folder / contents.REPORT).write_text(json.dumps(true))
+    (folder / REPORT).write_text(json.dumps(true))
     with pytest.raises(DataError, match="damaged"):
         run("report", folder, "--verify")

@@ -1,16 +1,19 @@
 """tradeoff, exponent, slices, neighbors and skew, as a user runs them, on a small archive."""
 
 import csv
+import io
 import math
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 import apportion as ap
 from apportion.cli import app
+from apportion.cli.reproduce_recommender import skew_table
 from apportion.studies import benchmark, skew
 from apportion.studies.benchmark import Case, TopKBenchmark, read_benchmarks
 from apportion.studies.neighbors import Neighbors, titles_of
@@ -165,6 +168,16 @@ def test_skew(archive: Path, tmp_path: Path) -> None:
     assert written(tmp_path / "out") == {"skew.csv", "skew.png", "statistics.csv"}
     for title in ("|Omega|", "R_0", "R_1"):
         assert title in result.output
+
+
+def test_the_largest_data_set_fits_into_a_terminal() -> None:
+    sizes = {"data": "ml-20m", "users": 571_355, "items": 41_140, "rows": 33_633_450}
+    row = {**sizes, "top_0.01": 0.1, "top_0.1": 0.445, "top_0.5": 0.924, "R_0": 1.2, "R_1": 123.45}
+    paper = io.StringIO()
+    Console(width=80, file=paper).print(skew_table([row]))
+    printed = paper.getvalue()
+    assert all(piece in printed for piece in ("33,633,450", "92.4%", "123.45"))
+    assert "…" not in printed
 
 
 def test_the_curve_of_skew(archive: Path) -> None:

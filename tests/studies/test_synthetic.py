@@ -37,9 +37,7 @@ def test_exponent_one_half_is_best_and_uniform_clearly_worse(rows: list[dict[str
 
 
 def test_the_paper_s_algorithm_stands_beside_ours() -> None:
-    models = {
-        version: Synthetic()._model(version, 1.0, 0.5, 0).get_params() for version in VERSIONS
-    }
+    models = {version: Synthetic().model(version, 1.0, 0.5, 0).get_params() for version in VERSIONS}
     assert all(params["statistics"] == "per-task" for params in models.values())
     assert (models["as written"]["noise_ridge"], models["as written"]["gram_share"]) == (0.0, 0.5)
     assert models["ours"]["noise_ridge"] == 1.0

@@ -60,14 +60,14 @@ def test_probabilities_are_calibrated_whatever_the_number_of_negatives() -> None
 
 def test_a_user_touches_few_classes() -> None:
     model = ap.MultiTaskClassifier(negatives=2)
-    examples = model._against_rest(TRAIN, 2, 1.0)
+    examples = model._against_rest(TRAIN, 2)
     assert len(examples.task) == 3 * len(TRAIN.task)
     assert (examples.labels == 1).sum() == len(TRAIN.task)
     own = examples.task[: len(TRAIN.task)]
     others = examples.task[len(TRAIN.task) :].reshape(-1, 2)
     assert (own[:, None] != others).all()
     assert (others[:, 0] != others[:, 1]).all()
-    everything = model._against_rest(TRAIN, CLASSES - 1, 1.0)
+    everything = model._against_rest(TRAIN, CLASSES - 1)
     assert len(np.unique(everything.graph.task[everything.graph.user == 0])) == CLASSES
 
 
@@ -75,7 +75,7 @@ def test_a_user_s_negatives_do_not_depend_on_others() -> None:
     model = ap.MultiTaskClassifier(negatives=2, seed=0)
     kept = TRAIN.user != 7
     fewer = ap.TaskData(TRAIN.user[kept], TRAIN.task[kept], TRAIN.features[kept], tasks=CLASSES)
-    whole, less = model._against_rest(TRAIN, 2, 1.0), model._against_rest(fewer, 2, 1.0)
+    whole, less = model._against_rest(TRAIN, 2), model._against_rest(fewer, 2)
     np.testing.assert_array_equal(whole.task[whole.user != 7], less.task)
 
 

@@ -81,6 +81,16 @@ def test_a_group_and_one_of_its_parameters_at_once_in_any_order() -> None:
         assert model.allocation == ap.UniformSampling(8)
 
 
+@pytest.mark.parametrize("names", [("mode", "users"), ("users", "mode")])
+def test_two_parameters_of_a_group_that_are_only_allowed_together(names: tuple[str, ...]) -> None:
+    values = {"mode": "clip", "users": 100}
+    model = ap.MultiTaskRidge().set_params(
+        **{f"allocation__{name}": values[name] for name in names}
+    )
+    params = model.get_params()
+    assert (params["allocation__mode"], params["allocation__users"]) == ("clip", 100)
+
+
 def test_a_grid_of_nested_parameters() -> None:
     data = ap.simulate_tasks(users=100, tasks=4, tasks_per_user=2)
     grid = ParameterGrid({"allocation__exponent": [0.1, 0.5], "epsilon": [1.0, 2.0]})

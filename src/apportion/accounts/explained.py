@@ -102,7 +102,7 @@ def _curve(report: PrivacyReport) -> str:
         strong=True,
     )
     marks = [
-        Mark(f"{epsilon:g}: {success(epsilon):.0f} %", epsilon, success(epsilon), below=True)
+        Mark(f"{epsilon:g}: {success(epsilon):.0f} %", epsilon, success(epsilon), below=epsilon < 2)
         for epsilon in _KNOWN
         if abs(math.log(epsilon / here.x)) > 0.25
     ]
@@ -198,4 +198,5 @@ def _inputs(report: PrivacyReport) -> str:
         )
         if report.chosen
         else "",
+        wide=True,
     )

@@ -81,6 +81,7 @@ class Format:
 
 
 MODEL = Format("a model", number=5, oldest=5, needs="0.1.0")
+TASKS = Format("models of tasks", number=1, oldest=1, needs="0.1.0")
 REPORT = Format("a privacy report", number=2, oldest=2, needs="0.1.0")
 PREPARATION = Format("a preparation", number=4, oldest=4, needs="0.1.0")
 SIGNATURE = Format("a signature", number=1, oldest=1, needs="0.1.0")

@@ -117,3 +117,31 @@ def dependence(values: list[Array]) -> float:
     freedom = len(noise) - len(values) - 1
     t = largest * np.sqrt(freedom / (1 - largest**2))
     return min(1.0, len(correlation) * 2 * float(stats.t.sf(t, freedom)))
+
+
+def repeats(values: Array, groups: NDArray[np.bool_]) -> float:
+    """How likely the noise of tasks, if independent, repeats after some number of tasks as well as it did.
+
+    ``values`` [tasks, columns] are noise, besides what is the same for all tasks of a group, [tasks]. For
+    every distance, tasks that far apart are paired, each once; the correlation of Gaussian pairs has
+    Student's distribution. For all distances together (Bonferroni). That means are of the groups themselves
+    moves a correlation by less than two over the size of the smaller one, which is taken off.
+    """
+    noise = values.astype(np.float64)
+    smaller = len(noise)
+    for group in (groups, ~groups):
+        if group.any():
+            noise[group] -= noise[group].mean(axis=0)
+            smaller = min(smaller, int(group.sum()))
+    tasks, least = np.arange(len(noise)), 1.0
+    for apart in range(1, len(noise)):
+        first = tasks[(tasks % (2 * apart) < apart) & (tasks + apart < len(noise))]
+        one, other = noise[first].ravel(), noise[first + apart].ravel()
+        sizes = float(np.linalg.norm(one) * np.linalg.norm(other))
+        if len(one) > 3 and sizes > 0:
+            correlation = max(0.0, abs(float(one @ other)) / sizes - 2 / smaller)
+            correlation = min(correlation, 1 - 1e-15)
+            freedom = len(one) - 1
+            t = correlation * np.sqrt(freedom / (1 - correlation**2))
+            least = min(least, 2 * float(stats.t.sf(t, freedom)))
+    return min(1.0, len(noise) * least)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.audit.games import repeats
 from apportion.audit.observer import Transcript, observed
 from apportion.audit.trainings import Crowd
 
@@ -18,8 +19,10 @@ def right_guesses(
     rounds: int,
     seed: int,
     on_run: Callable[[], object],
-) -> list[int]:
+) -> tuple[list[int], float]:
     """Train with each canary in or out by a fair coin; how many of the guesses are right, [rounds].
+
+    Besides: how likely the noise of the tasks, if independent, is as alike as it was (``games.repeats``).
 
     Canary i is alone in task i, so what is released there is noise, or noise and what the canary gives.
     The score is the logarithm of the likelihood ratio; the guesses are about those canaries whose
@@ -27,7 +30,7 @@ def right_guesses(
     """
     shift = canary_shifts(crowd, canaries, seed)
     rng = np.random.default_rng(seed)
-    right = []
+    right, chances = [], []
     for _ in range(rounds):
         coins = rng.random(canaries) < 0.5
         with observed() as seen:
@@ -38,10 +41,11 @@ def right_guesses(
                 moved = shift[record.name] / record.noise_scale
                 value = _rows(seen, record.name, canaries) / record.noise_scale
                 score += np.einsum("ij,ij->i", moved, value - moved / 2)
+                chances.append(repeats(value, coins))
         sure = np.argsort(-np.abs(score), kind="stable")[:guesses]
         right.append(int(np.count_nonzero((score[sure] > 0) == coins[sure])))
         on_run()
-    return right
+    return right, min(1.0, len(chances) * min(chances, default=1.0))
 
 
 def canary_shifts(crowd: Crowd, canaries: int, seed: int) -> dict[str, Array]:

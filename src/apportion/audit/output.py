@@ -1,13 +1,13 @@
 """The report of an audit as a page, with its picture."""
 
-import html
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from apportion.audit.report import EVERYTHING, AuditReport, Game, OneRun
 from apportion.errors import ParameterError
+from apportion.pages import long_bars, notes, page, panel, panels, paragraph
+from apportion.pages import table as table_piece
 from apportion.privacy import epsilon_from_mu
 from apportion.studies.output import (
     NO_FIGURES,
@@ -29,23 +29,18 @@ def check_output(path: Path) -> None:
     """Refuse a path that does not end as a page does, before any time is spent."""
     if path.suffix not in (".html", ".md"):
         raise ParameterError(f"the report must be named .html or .md, got {path.name}")
-    if not can_draw():
+    if path.suffix == ".md" and not can_draw():
         raise ParameterError(NO_FIGURES)
 
 
 def write_report(path: Path, report: AuditReport) -> list[Path]:
     """Write the page and, for Markdown, the picture beside it; return what was written."""
     check_output(path)
-    picture = figure(report)
     if path.suffix == ".html":
-        buffer = io.StringIO()
-        with style():
-            picture.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None})
-        text = buffer.getvalue()
-        write_text(path, _html(report, text[text.index("<svg") :]))
+        write_text(path, _page(report))
         return [path]
     beside = path.with_suffix(".svg")
-    write_figure(beside, picture)
+    write_figure(beside, figure(report))
     write_text(path, _markdown(report, beside.name))
     return [path, beside]
 
@@ -152,22 +147,33 @@ def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _html(report: AuditReport, picture: str) -> str:
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in COLUMNS)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>\n"
-        for row in table(report)
+def _page(report: AuditReport) -> str:
+    rows: dict[str, list[Game | OneRun]] = {}
+    claims: list[Game | OneRun] = [*report.best(), *report.one_runs]
+    for each in claims:
+        rows.setdefault(each.training, []).append(each)
+    bars = [
+        panel(
+            name,
+            long_bars(
+                f"Epsilon of {name}: what attacks show it to be at least, and the ledger's claim",
+                [(_label(each), _at_least(each)) for each in bounds],
+                "",
+                [each.claimed_epsilon for each in bounds],
+            ),
+        )
+        for name, bounds in rows.items()
+    ]
+    found = [f"{one.training}: {one.what}" for one in report.findings]
+    verdict = panel(
+        "What was tried",
+        paragraph(summary(report), "good" if report.passed else "bad"),
+        notes(found, "bad"),
+        paragraph(
+            "A bar is the epsilon that the best attack proves a release to have at least; the line is what "
+            "its ledger claims. A bar that passed its line would refute the claim."
+        ),
+        wide=True,
     )
-    found = "".join(
-        f"<li><b>{html.escape(each.training)}</b>: {html.escape(each.what)}</li>\n"
-        for each in report.findings
-    )
-    style = (
-        "body{font-family:sans-serif;max-width:60em;margin:2em auto}"
-        "td,th{padding:.2em .7em;text-align:left;border-bottom:1px solid #ddd}"
-    )
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>Audit</title>'
-        f"<style>{style}</style></head><body>\n<h1>Audit</h1>\n<p>{html.escape(summary(report))}</p>\n"
-        f"<ul>{found}</ul>\n{picture}\n<table><tr>{head}</tr>\n{body}</table>\n</body></html>\n"
-    )
+    numbers = panel("As numbers", table_piece(COLUMNS, table(report), numbers=4), wide=True)
+    return page("Audit", panels(verdict, *bars, numbers))

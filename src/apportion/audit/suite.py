@@ -2,8 +2,8 @@
 
 Every training is shown the values that a first one released (``observer``). So each release by itself is
 a game between two Gaussians, at the cost that the ledger has recorded for it; all of them together are one,
-at the ledger's total; what the model holds must be the same to the bit in all trainings; and the noise of
-any two values must be independent.
+at the ledger's total; what the model holds must be the same to the bit in all trainings; no other user may
+move a release by more than is recorded either; and the noise of any two values must be independent.
 """
 
 import math
@@ -19,6 +19,7 @@ from apportion.audit.evidence import mu_from_guesses
 from apportion.audit.games import dependence, distinguish
 from apportion.audit.observer import Transcript, observed
 from apportion.audit.one_run import right_guesses
+from apportion.audit.others import moved_too_far, without_each
 from apportion.audit.report import EVERYTHING, AuditReport, Finding, Game, OneRun
 from apportion.audit.trainings import Crowd, Training, crowds, trainings
 from apportion.checks import number, whole
@@ -88,7 +89,7 @@ def run(
     target = PrivacyTarget(epsilon, delta)
     alpha = number("alpha", alpha, above=0, below=0.5)
     kinds, many = _attacked(names, target, effort, whole("seed", seed, at_least=0))
-    share = alpha / (len(kinds) + len(many))
+    share = alpha / (len(kinds) + 2 * len(many))
     games: list[Game] = []
     findings: list[Finding] = []
     for training in kinds:
@@ -98,7 +99,11 @@ def run(
         played, found = _attack(training, target, effort.runs, share, seed, on_run)
         games += played
         findings += found
-    one_runs = [_attack_crowd(crowd, target, effort, share, seed, on_run) for crowd in many]
+    one_runs: list[OneRun] = []
+    for crowd in many:
+        played_once, found = _attack_crowd(crowd, target, effort, share, seed, on_run)
+        one_runs.append(played_once)
+        findings += found
     return AuditReport(
         epsilon=target.epsilon,
         delta=target.delta,
@@ -184,6 +189,8 @@ def _attack(
             )
         del claims[EVERYTHING]
     findings = _unrecorded(first.privacy.ledger, reference)
+    others = [observe(data, seed) for data in without_each(training.without)]
+    findings += moved_too_far(first.privacy.ledger, alike, others)
     if differing:
         findings.append(
             f"in {differing} trainings the model differs though all that was released is the same"
@@ -279,12 +286,17 @@ def _attack_crowd(
     alpha: float,
     seed: int,
     on_run: Callable[[], object],
-) -> OneRun:
+) -> tuple[OneRun, list[Finding]]:
+    """``alpha`` for what is guessed, and as much for what is said of the noise."""
     guesses = effort.crowd // 4
-    right = right_guesses(crowd, effort.crowd, guesses, effort.rounds, seed, on_run)
+    right, chance = right_guesses(crowd, effort.crowd, guesses, effort.rounds, seed, on_run)
     # In every round so many or more are right: that has the chance of one round to the power of their number.
     mu = mu_from_guesses(min(right), guesses, effort.crowd, alpha ** (1 / effort.rounds))
-    return OneRun(
+    findings = []
+    if chance < alpha:
+        what = f"the noise of two tasks is not independent (p = {chance:.1g})"
+        findings.append(Finding(crowd.name, what))
+    found = OneRun(
         training=crowd.name,
         canaries=effort.crowd,
         guesses=guesses,
@@ -294,3 +306,4 @@ def _attack_crowd(
         mu_lower=mu,
         epsilon_lower=epsilon_from_mu(mu, target.delta),
     )
+    return found, findings

@@ -21,7 +21,10 @@ from apportion.cli import (
     evaluate,
     explore,
     fit,
+    fit_tasks,
     plan,
+    plan_tasks,
+    predict_tasks,
     prepare,
     recommend,
     report,
@@ -83,6 +86,9 @@ add_command(app, "similar", similar.similar)
 add_command(app, "report", report.report)
 add_command(app, "explore", explore.explore)
 add_command(app, "audit", audit.audit)
+add_command(app, "plan-tasks", plan_tasks.plan_tasks)
+add_command(app, "fit-tasks", fit_tasks.fit_tasks, config=True)
+add_command(app, "predict-tasks", predict_tasks.predict_tasks)
 add_command(app, "theory", theory.theory)
 add_command(app, "bench", bench.bench)
 add_command(app, "doctor", doctor.doctor)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from apportion.cli.output import Output
+from apportion.cli.output import Html, Output
 from apportion.cli.reading import (
     DataSetName,
     ItemColumn,
@@ -58,6 +58,7 @@ def evaluate(
     item: ItemColumn = None,
     rating: RatingColumn = None,
     positives: Positives = None,
+    html: Html = None,
 ) -> None:
     """Measure a saved model, beside what needs no model, overall and by popularity of items.
 
@@ -96,9 +97,14 @@ def evaluate(
         else:
             wanted = Source(test, None, user, item, rating, implicit=events, positives=positives)
             found = _compare(recommender, source, wanted, k)
+    if html is not None:
+        from apportion.explore import evaluation_page, write_page
+
+        write_page(html, evaluation_page(found, model.resolve().name))
     to.result(json.loads(found.to_json()))
     to.show(found)
     to.show(NOTE, soft_wrap=False)
+    to.show_paths([] if html is None else [html])
 
 
 def _check_usage(

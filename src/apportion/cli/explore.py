@@ -76,15 +76,16 @@ def explore(
 
 def _explorer(model: Path, title: str | None) -> "Explorer":
     from apportion.explore import Explorer
-    from apportion.recommend.contents import SETTINGS, TENSORS
-    from apportion.recommend.files import load, read_files
+    from apportion.folders.files import read_files
+    from apportion.folders.kinds import ITEMS, SETTINGS
+    from apportion.recommend.files import load
 
     released = load(model).released
-    files = read_files(model)
+    files = read_files(model, ITEMS)
     return Explorer(
         title or model.resolve().name,
         released.privacy,
-        {name: files[name] for name in (SETTINGS, TENSORS)},
+        {name: files[name] for name in (SETTINGS, ITEMS.file)},
     )
 
 

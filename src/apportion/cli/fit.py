@@ -184,7 +184,7 @@ def fit(
     with to.status("starting ..."):
         # Imported here so that `apportion --help` answers at once.
         from apportion.accounts.checkpoint import remove_finished, steps_done
-        from apportion.recommend.files import try_target
+        from apportion.folders.files import try_target
         from apportion.recommend.preparation import Preparation
 
         # What cannot be written should not cost a training.
@@ -236,7 +236,7 @@ def fit(
 
 def _write_options(to: Output, out: Path) -> None:
     """Leave the options beside the model, so that the training is one file. The model is safe by now."""
-    from apportion.recommend.contents import OPTIONS
+    from apportion.folders.kinds import OPTIONS
 
     options = {name: value for name, value in to.given.items() if name not in _ONCE}
     text = f"# apportion fit --config {OPTIONS}\n{to_toml(options)}"

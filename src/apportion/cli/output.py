@@ -30,6 +30,10 @@ Quiet = Annotated[
         "--quiet", "-q", help="Print nothing but warnings, errors and what --json asks for."
     ),
 ]
+Html = Annotated[
+    Path | None,
+    typer.Option("--html", metavar="FILE", help="Write it as a page, too: one HTML file."),
+]
 Config = Annotated[
     Path | None,
     typer.Option(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from apportion.cli.forecasts import data_of_counts, forecast_table, forecast_values
-from apportion.cli.output import Output
+from apportion.cli.output import Html, Output
 from apportion.cli.reading import DATA_PANEL, Name
 from apportion.cli.training import (
     AllocationName,
@@ -88,6 +88,7 @@ def plan(
     weight_exponent: WeightExponent = None,
     k: SampledItems = None,
     statistics: StatisticsName = Statistics.shared,
+    html: Html = None,
 ) -> None:
     """Show how a training will spend its budget, and what error to expect. Free: no data is read.
 
@@ -108,6 +109,8 @@ def plan(
       apportion plan --like ml-20m --epsilon 5 --factors 32
 
       apportion plan --rating-range 1 5 --preparation first.json
+
+      apportion plan --like ml-1m --epsilon 5 --html plan.html
     """
     sizes = {"users": users, "items": items, "rows": rows}
     _check_usage(sizes, like, counts, column, preparation)
@@ -125,6 +128,9 @@ def plan(
         )
     if top_share is not None and private_items:
         raise typer.BadParameter("does not go with --private-items", param_hint="'--top-share'")
+    from apportion.explore import of_outlook, plan_page, write_page
+    from apportion.recommend.outlook import outlook
+
     rating_range = None if implicit else rating_range
     with to.status("starting ..."):
         model = new_model(
@@ -148,6 +154,9 @@ def plan(
             model, sizes, like, counts, column or "count", preparation, rating_range
         )
     if known_before is None:
+        if html is not None:
+            write_page(html, plan_page(planned))
+            to.show_paths([html])
         to.result({"plan": planned.to_dict(), "forecasts": None})
         to.show(
             "what error to expect takes public facts: --users, --items and --rows; --like; --counts; or "
@@ -157,9 +166,14 @@ def plan(
         return
     found = model.forecasts(known_before)
     unit = 1.0 if rating_range is None else model.label_bound_of(_one_row(rating_range))
+    if html is not None:
+        with to.status("forecasting ..."):
+            by_epsilon = of_outlook(outlook(model, known_before), unit, not implicit)
+        write_page(html, plan_page(planned, by_epsilon))
     values = forecast_values(found, unit, implicit)
     to.result({"plan": planned.to_dict(), "forecasts": values})
     to.show(forecast_table(found, unit, implicit))
+    to.show_paths([] if html is None else [html])
 
 
 def _check_usage(

@@ -232,14 +232,14 @@ def shown_id(item: Any) -> Any:
     return plain.decode("utf-8", "backslashreplace") if isinstance(plain, bytes) else plain
 
 
-def read_id_list(path: Path) -> "pl.Series":
-    """Ids from the column item of a CSV or Parquet file, or from a file of one id a line."""
+def read_id_list(path: Path, column: str = "item") -> "pl.Series":
+    """Ids from this column of a CSV or Parquet file, or from a file of one id a line."""
     import polars as pl
 
     from apportion.data.files import ids_from_text, read_columns
 
     if path.is_dir() or path.suffix.lower() in (".csv", ".parquet", ".pq"):
-        return read_columns(path, ["item"], [])["item"]
+        return read_columns(path, [column], [])[column]
     if not path.exists():
         raise DataError(f"there is no file or folder {path}")
     try:
@@ -247,7 +247,7 @@ def read_id_list(path: Path) -> "pl.Series":
     except UnicodeDecodeError:
         raise DataError(f"{path} is not a text file of one id a line") from None
     lines = [line.strip() for line in lines]
-    return ids_from_text(pl.Series("item", [line for line in lines if line], dtype=pl.String))
+    return ids_from_text(pl.Series(column, [line for line in lines if line], dtype=pl.String))
 
 
 def read_title_file(path: Path, like: "NDArray[Any]") -> dict[Any, str]:

@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 
 from apportion.cli.budget import show_history, values_of
-from apportion.cli.output import Output
+from apportion.cli.output import Html, Output
 from apportion.cli.reading import Model
 from apportion.errors import DataError, printable
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from apportion.accounts import PrivacyReport
     from apportion.accounts.budget import Budget
     from apportion.accounts.history import Training
-    from apportion.recommend.verify import Check
+    from apportion.folders.comparing import Check
 
 
 def report(
@@ -49,6 +49,7 @@ def report(
             help="Sign the model and its report with this private key (Ed25519, of OpenSSL or OpenSSH).",
         ),
     ] = None,
+    html: Html = None,
 ) -> None:
     """Show the privacy report of a saved model; verify it, or sign it.
 
@@ -63,6 +64,8 @@ def report(
       apportion report model
 
       apportion report model --json
+
+      apportion report model --html privacy.html
 
       apportion report model --verify
 
@@ -80,32 +83,38 @@ def report(
     """
     if key is not None and not verify:
         raise typer.BadParameter("goes with --verify only", param_hint="'--key'")
+    if html is not None and (verify or sign is not None):
+        raise typer.BadParameter("goes with no other option", param_hint="'--html'")
     if sign is not None and (verify or budget is not None):
         raise typer.BadParameter("does not go with --verify or --budget", param_hint="'--sign'")
     if sign is not None:
         _sign(to, model, sign)
         return
-    from apportion.recommend.files import load
+    from apportion.recommend.loading import load_any, verify_any
 
-    privacy = load(model).privacy
-    paid = None if budget is None else _find(privacy, budget)
+    privacy = load_any(model).privacy
+    paid = None if budget is None else _find(to, privacy, budget)
     if verify:
         from apportion.accounts.signatures import read_public_key
-        from apportion.recommend.verify import verify as verify_folder
 
         public = None if key is None else read_public_key(key)
-        _show(to, verify_folder(model, public), privacy.verdict)
+        _show(to, verify_any(model, public), privacy.verdict)
     else:
+        if html is not None:
+            from apportion.explore import report_page, write_page
+
+            write_page(html, report_page(privacy, model.resolve().name))
         values = json.loads(privacy.to_json())
         if paid is not None:
             values["paid"] = values_of(*paid)
         to.result(values)
         to.show(privacy)
+        to.show_paths([] if html is None else [html])
     if paid is not None:
         show_history(to, [paid[0]], paid[1])
 
 
-def _find(privacy: "PrivacyReport", path: Path) -> "tuple[Training, Budget]":
+def _find(to: Output, privacy: "PrivacyReport", path: Path) -> "tuple[Training, Budget]":
     """The training that paid for a model, and its budget; an error if its line says something else."""
     from apportion.accounts.budget import Budget
 
@@ -124,12 +133,17 @@ def _find(privacy: "PrivacyReport", path: Path) -> "tuple[Training, Budget]":
     paid = [record for one in budget.history() for record in one.releases]
     if not all(record in paid for record in records):
         raise DataError(f"{path} has not paid for all releases of this model")
+    if trail.digest != training.digest:
+        to.warn(
+            f"the budget knows the model of training {trail.training[:8]} by another digest: this one was "
+            "saved again, with other titles, or it is another model with the same releases"
+        )
     return training, budget
 
 
 def _sign(to: Output, model: Path, key: Path) -> None:
     from apportion.accounts.signatures import FILE, PassphraseError, read_private_key
-    from apportion.recommend.files import sign as sign_folder
+    from apportion.recommend.loading import sign as sign_folder
 
     try:
         private = read_private_key(key)

@@ -82,6 +82,44 @@ def synthetic(
     to.result({"rows": list(rows), "files": [str(path) for path in paths]})
 
 
+def gains(
+    to: Output,
+    seeds: Annotated[int, typer.Option(min=1, help="Repetitions, each with its own data.")] = 5,
+    epsilon: Annotated[
+        list[float] | None, typer.Option(help="Privacy budget; repeat for several.")
+    ] = None,
+    skew: Annotated[
+        list[float] | None, typer.Option(help="Power-law parameter a; repeat for several.")
+    ] = None,
+    users: Annotated[int, typer.Option(min=2, help="Users to simulate.")] = 10_000,
+    out: Annotated[Path, typer.Option(help="Folder for the table and the figure.")] = RESULTS
+    / "gains",
+) -> None:
+    """Do R_0 and R_1 predict what happens? Promised gains beside measured ones, by skew.
+
+    The gain is the excess empirical risk with uniform weights over that with adaptive weights, on the tasks
+    of 'reproduce synthetic'.
+
+    [bold]Examples[/bold]
+
+      apportion reproduce gains
+
+      apportion reproduce gains --skew 1 --epsilon 20 --seeds 2
+    """
+    from apportion.studies import gains as study
+    from apportion.studies.output import check_output
+
+    check_output(out)
+    settings = study.Gains(epsilon or study.EPSILONS, skew or study.SKEWS, seeds, users)
+    with to.progress() as progress:
+        models = progress.add_task("training", total=settings.fits)
+        rows = settings.run(on_fit=lambda: progress.advance(models))
+    paths = study.write(rows, out)
+    to.show(_gains_table(study.summarize(rows)))
+    to.show_paths(paths)
+    to.result({"rows": list(rows), "files": [str(path) for path in paths]})
+
+
 def jester(
     to: Output,
     data: Annotated[
@@ -122,7 +160,25 @@ add_command(app, "all", reproduce_all.reproduce_all)
 for _command in reproduce_recommender.COMMANDS:
     add_command(app, _command.__name__, _command)
 add_command(app, "synthetic", synthetic)
+add_command(app, "gains", gains)
 add_command(app, "jester", jester)
+
+
+def _gains_table(summary: "Sequence[dict[str, Any]]") -> Table:
+    """A row per algorithm and skew: what is promised, and what was measured at every epsilon."""
+    epsilons = sorted({entry["epsilon"] for entry in summary})
+    table = Table(title="excess risk, uniform over adaptive weights", title_justify="left")
+    table.add_column("algorithm")
+    titles = ("a", "R", "R per user", *(f"epsilon {epsilon:g}" for epsilon in epsilons))
+    for title in titles:
+        table.add_column(title, justify="right", overflow="fold")
+    for name, skew in dict.fromkeys((e["algorithm"], e["skew"]) for e in summary):
+        here = {e["epsilon"]: e for e in summary if (e["algorithm"], e["skew"]) == (name, skew)}
+        any_of = here[epsilons[0]]
+        promised = (f"{any_of['promised']:.2f}", f"{any_of['promised_per_user']:.2f}")
+        measured = (f"{here[each]['gain']:.2f} ± {here[each]['error']:.0%}" for each in epsilons)
+        table.add_row(name, f"{skew:g}", *promised, *measured)
+    return table
 
 
 def _jester_table(rows: "Sequence[dict[str, Any]]") -> Table:

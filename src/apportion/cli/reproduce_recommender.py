@@ -228,23 +228,30 @@ def skew(
         _read(to, name, place, None, held_out)[0] for name, place in zip(data, paths, strict=True)
     ]
     found = study.run(benchmarks)
-    shares = [f"top {share:.0%}" for share in study.SHARES]
-    title = (
-        "users, items and rows; the share of the most popular items; the gains that theory promises"
-    )
-    table = Table(title=title, title_justify="left")
-    for column in ("data", "n", "m", "|Omega|", *shares, "R_0", "R_1"):
-        table.add_column(column, justify="left" if column == "data" else "right", no_wrap=True)
-    for entry in found.statistics:
-        sizes = [f"{entry[name]:,}" for name in ("users", "items", "rows")]
-        tops = [f"{entry[f'top_{share:g}']:.1%}" for share in study.SHARES]
-        gains = [f"{entry[name]:.2f}" for name in ("R_0", "R_1")]
-        table.add_row(entry["data"], *sizes, *tops, *gains)
-    to.show(table)
+    to.show(skew_table(found.statistics))
     _finish(to, study.write(found, out), statistics=found.statistics)
 
 
 COMMANDS: tuple[Callable[..., None], ...] = (tradeoff, exponent, slices, neighbors, skew)
+
+
+def skew_table(statistics: "Sequence[dict[str, Any]]") -> Table:
+    """A row per data set, of nine columns in the eighty characters of a terminal."""
+    from apportion.studies import skew as study
+
+    shares = [f"top {share:.0%}" for share in study.SHARES]
+    title = (
+        "users, items and rows; the share of the most popular items; the gains that theory promises"
+    )
+    table = Table(title=title, title_justify="left", padding=(0, 0, 0, 1))
+    for column in ("data", "n", "m", "|Omega|", *shares, "R_0", "R_1"):
+        table.add_column(column, justify="left" if column == "data" else "right", no_wrap=True)
+    for entry in statistics:
+        sizes = [f"{entry[name]:,}" for name in ("users", "items", "rows")]
+        tops = [f"{entry[f'top_{share:g}']:.1%}" for share in study.SHARES]
+        gains = [f"{entry[name]:.2f}" for name in ("R_0", "R_1")]
+        table.add_row(entry["data"], *sizes, *tops, *gains)
+    return table
 
 
 def _folder(out: Path | None, study: str, data: Name) -> Path:

@@ -69,6 +69,7 @@ def theory(
         "bounds": study.bounds(setting),
         "closed_forms": study.adaptive_bounds(setting),
         "spending": study.spending(setting),
+        "equation_9": study.solved(setting),
         "per_user": study.per_user(setting),
     }
     paths = study.write(setting, out)
@@ -79,6 +80,7 @@ def theory(
         "bounds": "excess risk, by the exponent of the weights (0: uniform)",
         "closed_forms": "the closed forms",
         "spending": f"what the user who spends most spends, users {of_whom}",
+        "equation_9": "equation 9 solved, a constraint for every user",
         "per_user": "equation 9, gamma 1, if every user scales its weights to its own budget",
     }
     for name, title in titles.items():

@@ -41,6 +41,9 @@ class TaskData:
             is its row number: a user who leaves must leave its row behind, or the others' ids, and with
             them their sides of a ``split``, change.
 
+    Attributes
+        feature_names: of the features, if they were read from named columns.
+
     >>> import numpy as np
     >>> data = TaskData(
     ...     user=["ann", "ann", "bob"], task=[0, 1, 1],
@@ -49,6 +52,8 @@ class TaskData:
     >>> data
     TaskData(tasks=2, dimension=2)
     """
+
+    feature_names: tuple[str, ...] | None = None
 
     def __init__(
         self,
@@ -98,10 +103,10 @@ class TaskData:
         user: str,
         task: str,
         features: Sequence[str],
-        label: str,
+        label: str | None = None,
         tasks: Catalog = None,
     ) -> Self:
-        """Read named columns of a pandas, polars or pyarrow table.
+        """Read named columns of a pandas, polars or pyarrow table; models remember the names of features.
 
         >>> import pandas as pd
         >>> frame = pd.DataFrame({"who": [1, 2], "what": [0, 0], "x": [0.1, 0.2], "y": [1.0, 0.0]})
@@ -110,17 +115,20 @@ class TaskData:
         """
         if isinstance(features, str):
             raise ParameterError("features must be a list of column names, not one string")
-        frame = table_of(frame, (user, task, label, *features))
+        labels = () if label is None else (label,)
+        frame = table_of(frame, (user, task, *labels, *features))
         if not features:
             raise ParameterError("features must name at least one column")
         columns = [_numbers(name, frame[name]) for name in features]
-        return cls(
+        data = cls(
             user=frame[user],
             task=frame[task],
             features=np.stack(columns, axis=1),
-            labels=_numbers(label, frame[label]),
+            labels=None if label is None else _numbers(label, frame[label]),
             tasks=tasks,
         )
+        data.feature_names = tuple(features)
+        return data
 
     @staticmethod
     def from_spark(
@@ -221,6 +229,13 @@ class TaskData:
         if not isinstance(rows, (slice, list, np.ndarray)):
             raise DataError("examples are chosen by a list of row numbers, a mask or a slice")
         return self.take(np.arange(len(self))[rows])
+
+    def with_features(self, features: NDArray[np.float64]) -> "TaskData":
+        """The same examples with other features, in rows as these are."""
+        part = object.__new__(TaskData)
+        part.__dict__ = {**vars(self), "features": features}
+        _freeze(features)
+        return part
 
     def remade(self, rows: NDArray[Any], task: Integers, labels: NDArray[np.float64]) -> "TaskData":
         """Examples with the users and features of these rows, and other tasks and labels."""

@@ -11,6 +11,7 @@ from apportion.pages.text import escape
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 560, 56, 12, 12, 34
 _COLORS = 5
+_LETTER, _ROW = 6.2, 18
 
 
 @dataclass(frozen=True)
@@ -43,10 +44,14 @@ def bar_chart(
 
 
 def line_chart(
-    title: str, labels: Sequence[object], series: Sequence[Series], unit: str = ""
+    title: str,
+    labels: Sequence[object],
+    series: Sequence[Series],
+    unit: str = "",
+    within: tuple[float, float] | None = None,
 ) -> str:
-    """A line with a point for every value, labels at even distances."""
-    plot = _Plot(title, labels, series, unit, from_zero=False)
+    """A line with a point for every value, labels at even distances; ``within`` is what it must show."""
+    plot = _Plot(title, labels, series, unit, from_zero=False, within=within or ())
     step = plot.wide / max(1, len(labels) - 1)
     places = [_LEFT + place * step for place in range(len(labels))]
     marks = []
@@ -79,10 +84,12 @@ class _Plot:
         unit: str,
         *,
         from_zero: bool,
+        within: Sequence[float] = (),
     ) -> None:
         self.title, self.labels, self.series, self.unit = title, labels, series, unit
         self.wide, self.high = _WIDTH - _LEFT - _RIGHT, 180
         values = [v for one in series for v in one.values if math.isfinite(v)] or [0.0]
+        values += within
         low, high = min(values), max(values)
         if from_zero:
             low, high = min(low, 0.0), max(high, 0.0)
@@ -98,8 +105,8 @@ class _Plot:
 
     def drawn(self, marks: Sequence[str], places: Sequence[float]) -> str:
         bottom = _TOP + self.high
-        several = len(self.series) > 1
-        height = bottom + _BOTTOM + (18 if several else 0)
+        legend, rows = self._legend(bottom + 28)
+        height = bottom + _BOTTOM + _ROW * rows
         parts = [
             f'<svg viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}" role="img">'
             f"<title>{escape(self.title)}</title>"
@@ -114,23 +121,37 @@ class _Plot:
             )
         parts += marks
         parts += [
-            f'<text x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{escape(label)}</text>'
+            f'<text x="{x:.1f}" y="{bottom + 16}" text-anchor="{_anchor(x)}">{escape(label)}</text>'
             for x, label in zip(places, self.labels, strict=True)
         ]
-        if several:
-            wide = self.wide / len(self.series)
-            for number, one in enumerate(self.series):
-                x = _LEFT + number * wide
-                parts.append(
-                    f'<rect x="{x:.1f}" y="{bottom + 28}" width="10" height="10" fill="{color(number)}"/>'
-                    f'<text x="{x + 14:.1f}" y="{bottom + 37}">{escape(one.name)}</text>'
-                )
+        parts += legend
         return "".join(parts) + "</svg>"
+
+    def _legend(self, y: int) -> tuple[list[str], int]:
+        """A square and a name for each of several series, and how many rows they take."""
+        parts: list[str] = []
+        x, row = float(_LEFT), 0
+        for number, one in enumerate(self.series if len(self.series) > 1 else ()):
+            wide = 30 + _LETTER * len(one.name)
+            if x > _LEFT and x + wide > _WIDTH:
+                x, row = float(_LEFT), row + 1
+            top = y + _ROW * row
+            parts.append(
+                f'<rect x="{x:.1f}" y="{top}" width="10" height="10" fill="{color(number)}"/>'
+                f'<text x="{x + 14:.1f}" y="{top + 9}">{escape(one.name)}</text>'
+            )
+            x += wide
+        return parts, row + 1 if parts else 0
 
 
 def color(number: int) -> str:
     """The color of a series, told apart from its neighbors on either ground."""
     return f"var(--ap-{number % _COLORS + 1})"
+
+
+def _anchor(x: float) -> str:
+    """The last label ends where the chart does."""
+    return "end" if x > _WIDTH - 2 * _RIGHT else "middle"
 
 
 def _round_step(span: float) -> float:

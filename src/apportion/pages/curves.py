@@ -95,9 +95,17 @@ def curve_chart(
     return _svg(title, _WIDTH, _HEIGHT, parts)
 
 
-def long_bars(title: str, values: Sequence[tuple[str, float]], unit: str = " %") -> str:
-    """A horizontal bar for each name, from zero, with its value beside it."""
-    most = max((value for _, value in values), default=1.0) or 1.0
+def long_bars(
+    title: str,
+    values: Sequence[tuple[str, float]],
+    unit: str = " %",
+    limits: Sequence[float] = (),
+) -> str:
+    """A horizontal bar for each name, from zero, with its value beside it, and a line for its limit if any.
+
+    A bar that passes its limit is red.
+    """
+    most = max((*(value for _, value in values), *limits), default=1.0) or 1.0
     wide = _WIDTH - _NAMES - 70
     parts = []
     for row, (name, value) in enumerate(values):
@@ -106,10 +114,21 @@ def long_bars(title: str, values: Sequence[tuple[str, float]], unit: str = " %")
         parts.append(
             f'<text x="{_NAMES - 8}" y="{y + 17}" text-anchor="end">{escape(short)}</text>'
             f'<rect x="{_NAMES}" y="{y + 5}" width="{max(1.0, wide * value / most):.1f}" height="16" rx="3" '
-            f'fill="{color(0)}"><title>{escape(name)}: {value:.3g}{escape(unit)}</title></rect>'
+            f'fill="{_paint(value, limits[row : row + 1])}">'
+            f"<title>{escape(name)}: {value:.3g}{escape(unit)}</title></rect>"
             f'<text x="{_NAMES + wide * value / most + 7:.1f}" y="{y + 17}">{value:.3g}{escape(unit)}</text>'
         )
+        for limit in limits[row : row + 1]:
+            x = _NAMES + wide * limit / most
+            parts.append(
+                f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{y + 2}" y2="{y + 24}" stroke="var(--ap-ink)" '
+                f'stroke-width="2"><title>{escape(name)}: limit {limit:.3g}{escape(unit)}</title></line>'
+            )
     return _svg(title, _WIDTH, _LINE * len(values) + 4, parts)
+
+
+def _paint(value: float, limit: Sequence[float]) -> str:
+    return "var(--ap-bad)" if any(value > most for most in limit) else color(0)
 
 
 def _weight(strong: bool) -> str:

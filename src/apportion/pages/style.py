@@ -51,7 +51,7 @@ html[data-theme="dark"] .apportion, body[data-jp-theme-light="false"] .apportion
   background: none; color: inherit; white-space: normal; overflow-wrap: anywhere; }}
 .apportion thead th {{ border-bottom: 1px solid var(--ap-line); font-weight: 600; }}
 .apportion .ap-facts th {{ color: var(--ap-dim); font-weight: 400; white-space: nowrap; }}
-.apportion .ap-number {{ text-align: right; font-variant-numeric: tabular-nums; }}
+.apportion .ap-number {{ text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }}
 .apportion summary {{ cursor: pointer; }}
 .apportion .ap-wide {{ overflow-x: auto; }}
 .apportion svg {{ display: block; max-width: 100%; height: auto; }}

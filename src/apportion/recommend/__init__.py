@@ -4,9 +4,9 @@ from apportion.recommend import presets
 from apportion.recommend.catalog import MostFrequent, PrivateCatalog
 from apportion.recommend.evaluation import Evaluation
 from apportion.recommend.factorization import MatrixFactorization
-from apportion.recommend.files import load
 from apportion.recommend.fold_in import FoldIn
 from apportion.recommend.judging import evaluate
+from apportion.recommend.loading import load
 from apportion.recommend.model import ItemModel
 from apportion.recommend.recommender import Recommender
 from apportion.recommend.settings import (

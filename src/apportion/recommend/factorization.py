@@ -2,12 +2,10 @@
 
 import logging
 import math
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
-from warnings import warn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +13,7 @@ from numpy.typing import NDArray
 from apportion.accounts import Budget, PrivacyReport
 from apportion.accounts.checkpoint import Checkpoint
 from apportion.accounts.costs import part_of_cost, whole_cost
+from apportion.accounts.plan import Plan
 from apportion.allocation import Allocation
 from apportion.allocation.counts import noise_of
 from apportion.checks import whole
@@ -22,17 +21,16 @@ from apportion.data import Interactions
 from apportion.data.memory import check_memory
 from apportion.data.rows import Rows
 from apportion.engine import Engine, Session, find_engine
-from apportion.errors import BudgetFileError, DataError, ParameterError
+from apportion.errors import DataError, ParameterError
+from apportion.folders.kinds import MOST_FACTORS
 from apportion.privacy import Curator, Record
 from apportion.privacy.ledger import total_epsilon
 from apportion.recommend import exact, progress, releases, rules
 from apportion.recommend.capacity import MOST, MOST_OF_OTHERS, SERVING, UNOBSERVED, Capacity
 from apportion.recommend.catalog import ItemCatalog
 from apportion.recommend.contents import from_bytes, to_bytes
-from apportion.recommend.files import digest_of
 from apportion.recommend.fold_in import FoldIn
-from apportion.recommend.model import MOST_FACTORS, ItemModel
-from apportion.recommend.plan import Plan
+from apportion.recommend.model import ItemModel
 from apportion.recommend.planner import FACTORS, INTERCEPT_SHARES, SWEEPS, Forecast, forecasts
 from apportion.recommend.popularity import WARNING, learn_popularity
 from apportion.recommend.preparation import Preparation
@@ -214,9 +212,6 @@ class MatrixFactorization(Estimator, Recommender):
             ) as curator,
         ):
             vars(self).pop("forecasts_", None)  # of an earlier training
-            vars(self).pop("_paid_by", None)
-            if budget is not None:
-                self._paid_by = budget
             if saved is not None and saved.finished:
                 folder = saved.folder
                 self.released_ = saved.read(lambda content: from_bytes(folder, content))
@@ -307,8 +302,8 @@ class MatrixFactorization(Estimator, Recommender):
                 on_sweep(done, choice.sweeps)
         for sweep in range(done + 1, choice.sweeps + 1):
             items = step(sweep, items)
-            progress.keep(saved, curator.ledger, choice, sweep, items)
             _log.info("sweep %d of %d", sweep, choice.sweeps)
+            progress.keep(saved, curator.ledger, choice, sweep, items)
             if on_sweep is not None:
                 on_sweep(sweep, choice.sweeps)
         return items
@@ -351,30 +346,8 @@ class MatrixFactorization(Estimator, Recommender):
 
     def save(self, folder: str | Path, titles: Any = None) -> None:
         """As of every recommender; what a budget paid for is kept in a checkpoint until this is done."""
-        with self._kept_until_saved():
+        with self._kept_until_saved(folder):
             super().save(folder, titles)
-            self._note_saved(folder)
-
-    def _note_saved(self, folder: str | Path) -> None:
-        """The report has the model's digest now; the budget that paid is told, too, and where the model is.
-
-        The model is safe by now: if the budget cannot be told, that is a warning.
-        """
-        budget, trail = vars(self).get("_paid_by"), self.privacy.trail
-        if trail is None:
-            return
-        trail = replace(trail, digest=digest_of(folder))
-        self.released_ = replace(self.released, privacy=replace(self.privacy, trail=trail))
-        if budget is None or not trail.training:
-            return
-        try:
-            budget.note_saved(trail.training, trail.digest, os.path.realpath(folder))
-        except (BudgetFileError, OSError) as error:
-            warn(
-                f"the model is saved, but the budget does not say where: {error}",
-                UserWarning,
-                stacklevel=3,
-            )
 
     def forecasts(self, preparation: Preparation) -> list[Forecast]:
         """The error to expect with every setting that ``"auto"`` leaves open, the best first.

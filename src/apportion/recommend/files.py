@@ -1,44 +1,15 @@
-"""Model folders: a released item model on disk, written whole or not at all.
+"""Model folders of recommenders: a released item model on disk.
 
 Nothing in a folder is executable, and nothing is secret: the noise key is no part of a released model.
 """
 
-import errno
-import hashlib
-import logging
-import os
-import shutil
-import stat
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from apportion.accounts import signatures
-from apportion.accounts.durable import sync
-from apportion.data.files import check_folder, written_whole
-from apportion.data.memory import check_memory
-from apportion.errors import DataError
-from apportion.recommend.contents import (
-    FILES,
-    OPTIONS,
-    REPORT,
-    SETTINGS,
-    TENSORS,
-    is_ours,
-    largest,
-    pack,
-    parse_settings,
-    unpack,
-)
+from apportion.folders.files import check_target, check_there, read_files, save_files
+from apportion.folders.kinds import ITEMS
+from apportion.recommend.contents import pack, unpack
 from apportion.recommend.recommender import Recommender
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-_log = logging.getLogger(__name__)
-_TRIED = 1 << 16  # bytes that are written to see whether a disk takes any
 
 
 def save(model: Recommender, folder: str | Path, titles: Any = None) -> None:
@@ -46,8 +17,7 @@ def save(model: Recommender, folder: str | Path, titles: Any = None) -> None:
 
     Args:
         model: a trained model.
-        folder: new, empty, or holding a model. Other files in it stay; a signature and the
-            options of the old model go.
+        folder: new, empty, or holding a model. Other files in it stay; a signature of the old model goes.
         titles: of items, as {id: title} or as a table with columns item and title. Items that it does
             not name keep the title that they have, or get an empty one.
     """
@@ -55,31 +25,7 @@ def save(model: Recommender, folder: str | Path, titles: Any = None) -> None:
     check_target(folder)
     contents = pack(model.released, titles)
     unpack(folder, contents)  # what could not be read back is not written
-    with _folder_written_whole(folder) as new:
-        for name, content in contents.items():
-            with (new / name).open("wb") as file:
-                file.write(content)
-                file.flush()
-                sync(file.fileno())  # some disks find out here that they are full
-    _log.info("saved a model to %s", folder)
-
-
-def sign(folder: str | Path, key: "Ed25519PrivateKey") -> str:
-    """Sign the files of a model folder; the name of the key, which is its public part.
-
-    The signature is one more file there, ``signature.json``. It goes when another model is saved.
-    """
-    folder = Path(folder)
-    load(folder)  # nobody should stand by what cannot be read
-    content = signatures.sign(read_files(folder), key)
-    with written_whole(folder / signatures.FILE) as path:
-        path.write_bytes(content)
-    return signatures.name_of(key.public_key())
-
-
-def digest_of(folder: str | Path) -> str:
-    """SHA-256 of the factors, ids and titles in a model folder: what its report calls the model."""
-    return hashlib.sha256(_read(Path(folder) / TENSORS)).hexdigest()
+    save_files(folder, contents)
 
 
 def load(folder: str | Path) -> Recommender:
@@ -88,123 +34,5 @@ def load(folder: str | Path) -> Recommender:
     Whatever is missing, damaged or not of this format is a ``DataError`` that names the file.
     """
     folder = Path(folder)
-    try:
-        found = folder.is_dir()
-    except (OSError, ValueError):  # a name that is too long or no name at all
-        found = False
-    if not found:
-        raise DataError(f"there is no model folder {folder}")
-    if not (folder / SETTINGS).exists():
-        raise DataError(f"{folder} holds no model: {folder / SETTINGS} is missing")
-    return Recommender(unpack(folder, read_files(folder)))
-
-
-def read_files(folder: Path) -> dict[str, bytes]:
-    """The bytes of the files of a model folder, by name."""
-    settings = _read(folder / SETTINGS)
-    parse_settings(folder / SETTINGS, settings)  # first: another version may have other files
-    tensors = _read(folder / TENSORS)
-    report = _read(folder / REPORT, len(tensors))
-    return {SETTINGS: settings, TENSORS: tensors, REPORT: report}
-
-
-def read_signature(folder: Path) -> bytes | None:
-    """The bytes of its signature, if it has one."""
-    path = folder / signatures.FILE
-    return _read(path) if path.exists() else None
-
-
-def check_target(folder: Path) -> bool:
-    """Fail now if a model cannot be saved to this folder later; say whether it holds one already."""
-    place = Path(os.path.realpath(folder))
-    check_folder(place)
-    check_folder(place.parent)
-    if not place.exists():
-        return False
-    if os.path.ismount(place) or place in (Path.cwd(), *Path.cwd().parents):
-        why = "in use, so it cannot be replaced as a whole; name a folder in it"
-        raise OSError(errno.EBUSY, why, str(folder))
-    present = {path.name for path in place.iterdir()}
-    if not present:
-        return False
-    try:
-        ours = is_ours(place / SETTINGS, _read(place / SETTINGS))
-    except DataError:
-        ours = False
-    if not ours:
-        raise DataError(f"{folder} is not empty and holds no model; choose another folder")
-    return True
-
-
-def try_target(folder: str | Path) -> bool:
-    """As ``check_target``; and write something beside it, before a training costs anything."""
-    folder = Path(folder)
-    found = check_target(folder)
-    place = Path(os.path.realpath(folder))
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=place.parent, prefix=".writing-") as file:
-        file.write(bytes(_TRIED))
-        file.flush()
-        sync(file.fileno())
-    return found
-
-
-@contextmanager
-def _folder_written_whole(folder: Path) -> Iterator[Path]:
-    """An empty folder to write to, moved to the real place at the end; the old one stays until then."""
-    place = Path(os.path.realpath(folder))
-    place.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(dir=place.parent, prefix=".writing-"))
-    new, old = scratch / "new", scratch / "old"
-    try:
-        new.mkdir()
-        yield new
-        if place.exists():
-            new.chmod(stat.S_IMODE(place.stat().st_mode))
-            for path in place.iterdir():
-                if path.name not in (*FILES, OPTIONS, signatures.FILE):
-                    _bring_along(path, new / path.name)
-        try:
-            if place.exists():
-                place.rename(old)
-            new.rename(place)
-        except BaseException:
-            if old.exists() and not place.exists():
-                old.rename(place)
-            raise
-    finally:
-        if place.exists() or not old.exists():  # else the old model is in there
-            shutil.rmtree(scratch, ignore_errors=True)
-
-
-def _bring_along(path: Path, new: Path) -> None:
-    """A second name for a file, or a folder of files, that is not ours; a copy where there is none."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.copytree(path, new, symlinks=True, copy_function=_bring_along_file)
-    else:
-        _bring_along_file(path, new)
-
-
-def _bring_along_file(path: str | Path, new: str | Path) -> None:
-    try:
-        os.link(path, new, follow_symlinks=False)
-    except OSError:  # a file system that knows only one name for a file
-        shutil.copy2(path, new, follow_symlinks=False)
-
-
-def _read(path: Path, tensors: int = 0) -> bytes:
-    """The bytes of a file of a folder, beside so many of tensors. Links are followed."""
-    if not path.exists():
-        raise DataError(f"{path} is missing")
-    if not path.is_file():
-        raise DataError(f"{path} is not a file")
-    most = largest(path.name, tensors)
-    try:
-        with path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            if most is not None and size > most:
-                raise DataError(f"{path} is too large: more than {most} bytes")
-            check_memory(f"what {path} holds", 4 * size)
-            return file.read(size)
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+    check_there(folder)
+    return Recommender(unpack(folder, read_files(folder, ITEMS)))

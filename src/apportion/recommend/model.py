@@ -14,9 +14,6 @@ Array = NDArray[np.float64]
 Scores = NDArray[np.float32]
 Ids = NDArray[Any]
 
-# A user's system of equations has as many rows and columns.
-MOST_FACTORS = 2048
-
 
 @dataclass(frozen=True, eq=False)
 class ItemModel:

@@ -3,12 +3,12 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.accounts.plan import Plan
 from apportion.allocation.denoising import expected_sizes
 from apportion.engine import Session, queries
 from apportion.engine.feed import released
 from apportion.privacy import Curator
 from apportion.recommend import releases
-from apportion.recommend.plan import Plan
 
 Array = NDArray[np.float64]
 

@@ -6,9 +6,9 @@ Plans print it, steps make it, model folders are checked by it.
 import math
 
 from apportion.accounts.declared import Declared
+from apportion.accounts.plan import Plan
 from apportion.engine import queries
 from apportion.privacy import Part, UserBound
-from apportion.recommend.plan import Plan
 from apportion.recommend.settings import Choice, GradientDescent, Settings, SufficientStatistics
 
 MEAN, MOMENTS, COUNTS, WEIGHTS = "mean", "rating moments", "counts", "weights"

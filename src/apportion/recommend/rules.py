@@ -10,12 +10,11 @@ or which settings there are, keeps the functions as they were, under their numbe
 next: an entry of ``RULES`` for each. ``tests/recommend/test_rules.py`` holds what each number says.
 """
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from apportion.accounts.declared import Declared
+from apportion.accounts.plan import Plan
 from apportion.allocation import (
     AdaptiveWeights,
     PrivateCounts,
@@ -26,10 +25,9 @@ from apportion.allocation import (
 from apportion.checks import whole
 from apportion.errors import DataError
 from apportion.plain import from_plain, to_plain
-from apportion.privacy import Ledger, Part, PrivacyTarget, UserBound
+from apportion.privacy import Ledger, PrivacyTarget
 from apportion.recommend import releases, training
 from apportion.recommend.catalog import MostFrequent, PrivateCatalog, PublicCatalog
-from apportion.recommend.plan import Plan
 from apportion.recommend.settings import (
     Choice,
     GradientDescent,
@@ -45,7 +43,6 @@ _KINDS = (
     AdaptiveWeights, Choice, GradientDescent, MostFrequent, PrivacyTarget, PrivateCatalog, PrivateCounts,
     PublicCatalog, PublicCounts, Settings, Shares, SufficientStatistics, TailSampling, UniformSampling,
 )  # fmt: skip
-_DECLARED = (Declared, Part, UserBound)
 
 
 @dataclass(frozen=True)
@@ -125,13 +122,3 @@ def rules_of(training: Mapping[str, Any]) -> Rules:
             f"{max(RULES)}: to verify them takes apportion {training.get('needs')} or later"
         )
     return RULES[number]
-
-
-def declared_in(training: Mapping[str, Any]) -> list[Declared]:
-    """The declaration of the releases that a model folder keeps."""
-    found = from_plain(training["releases"], _DECLARED)
-    if not isinstance(found, tuple) or not all(isinstance(one, Declared) for one in found):
-        raise DataError("the declaration of the releases is none")
-    if not all(math.isfinite(one.share) and one.share > 0 for one in found):
-        raise DataError("a declared release costs nothing, or without end")
-    return list(found)

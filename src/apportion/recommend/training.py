@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.accounts.plan import Plan
 from apportion.allocation.counts import COUNTS, Counts, noise_of
 from apportion.allocation.denoising import expected_sizes
 from apportion.data import Interactions
@@ -17,7 +18,6 @@ from apportion.packing import unpack
 from apportion.privacy import Curator, Ledger, OpenRelease
 from apportion.recommend import offsets, releases
 from apportion.recommend.intercepts import estimate
-from apportion.recommend.plan import Plan
 from apportion.recommend.preparation import Preparation
 from apportion.recommend.settings import Choice, GradientDescent, Settings
 from apportion.tasks.descent import descend

@@ -1,44 +1,37 @@
 """Whether the privacy report of a model folder is true to its ledger, and the ledger to the folder."""
 
-import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from apportion.accounts import PrivacyReport, signatures
+from apportion.accounts import PrivacyReport
 from apportion.accounts.declared import Declared
 from apportion.errors import ApportionError
+from apportion.folders.comparing import (
+    CLOSE,
+    Check,
+    check_files,
+    close,
+    compare_all,
+    declared_in,
+    differences,
+)
+from apportion.folders.files import read_files
+from apportion.folders.kinds import ITEMS
 from apportion.plain import to_plain
 from apportion.privacy import Record
 from apportion.recommend.catalog import MostFrequent
-from apportion.recommend.contents import REPORT, TENSORS, unpack
-from apportion.recommend.files import read_files, read_signature
+from apportion.recommend.contents import unpack
 from apportion.recommend.model import ItemModel
 from apportion.recommend.releases import COUNTS
-from apportion.recommend.rules import Rules, declared_in, rules_of
+from apportion.recommend.rules import Rules, rules_of
 from apportion.recommend.settings import Choice, Settings
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-# Floating-point numbers that were computed in another order.
-_CLOSE = 1e-8
-
-
-@dataclass(frozen=True)
-class Check:
-    """One thing that was compared: what, and what is wrong with it (nothing, if it is right)."""
-
-    what: str
-    wrong: tuple[str, ...] = ()
-
-    @property
-    def passed(self) -> bool:
-        """Whether nothing is wrong."""
-        return not self.wrong
 
 
 def verify(folder: str | Path, key: "Ed25519PublicKey | None" = None) -> list[Check]:
@@ -50,8 +43,8 @@ def verify(folder: str | Path, key: "Ed25519PublicKey | None" = None) -> list[Ch
     and costs.
 
     One that is forged as a whole, with every number in step, cannot be told from a true one by this. With a
-    ``key`` it can: the folder must be signed with it (``apportion.recommend.files.sign``). Whatever cannot
-    be read at all is a ``DataError``, as in ``load``.
+    ``key`` it can: the folder must be signed with it (``apportion report --sign``). Whatever cannot be read
+    at all is a ``DataError``, as in ``load``.
 
     >>> import apportion as ap, tempfile
     >>> data = ap.simulate_interactions(users=300, items=20, rows=3000)
@@ -61,24 +54,9 @@ def verify(folder: str | Path, key: "Ed25519PublicKey | None" = None) -> list[Ch
     True
     """
     folder = Path(folder)
-    files, signature = read_files(folder), None if key is None else read_signature(folder)
+    files = read_files(folder, ITEMS)
     model = unpack(folder, files)
-    stated = json.loads(files[REPORT])
-    stated_well = tuple(_stated(stated, model.privacy))
-    checks = [
-        Check("the files are those that were saved together"),
-        Check("epsilon, mu and delta follow from the ledger", stated_well),
-    ]
-    trail = model.privacy.trail
-    if trail is not None and trail.digest:
-        same = hashlib.sha256(files[TENSORS]).hexdigest() == trail.digest
-        other = () if same else (f"its trail names another model, {trail.digest[:16]}...",)
-        checks.append(Check("the report is that of this model", other))
-    if key is not None:
-        unsigned = f"there is no {signatures.FILE}"
-        wrong = unsigned if signature is None else signatures.check(files, signature, key)
-        what = f"the folder is signed with the key {signatures.name_of(key)[:16]}..."
-        checks.append(Check(what, () if wrong is None else (wrong,)))
+    checks = check_files(folder, files, model.privacy, key)
     try:
         rules, declared = rules_of(model.training), declared_in(model.training)
         settings, choice = rules.read(model.training["settings"], model.training["choice"])
@@ -104,16 +82,6 @@ def verify(folder: str | Path, key: "Ed25519PublicKey | None" = None) -> list[Ch
     return checks
 
 
-def _stated(stated: Mapping[str, Any], report: PrivacyReport) -> Iterator[str]:
-    computed = json.loads(report.to_json())
-    for name in ("private", "epsilon", "delta", "mu", "unit"):
-        mine, theirs = computed[name], stated.get(name)
-        numbers = isinstance(mine, float) and type(theirs) in (int, float)
-        same = type(mine) is type(theirs) and mine == theirs
-        if not (_close(theirs, mine, 1e-9) if numbers else same):
-            yield f"{name} is said to be {theirs}, but the ledger gives {mine}"
-
-
 def _releases(settings: Settings, declared: list[Declared], model: ItemModel) -> Iterator[str]:
     """Records that are declared, one by one, beside those in the ledger."""
     found = list(model.privacy.ledger)
@@ -121,12 +89,7 @@ def _releases(settings: Settings, declared: list[Declared], model: ItemModel) ->
         if found:
             yield "there are releases in a training without privacy"
         return
-    expected = _records(settings, declared)
-    if [record.name for record in expected] != [record.name for record in found]:
-        yield "the ledger has other releases, or in another order"
-        return
-    for mine, record in zip(expected, found, strict=True):
-        yield from _compare(mine, record)
+    yield from compare_all(_records(settings, declared), found)
 
 
 def _declaration(
@@ -149,22 +112,7 @@ def _declaration(
         for one, mine in zip(following, declared, strict=True)
     ]
     for right, stated in zip(followed, declared, strict=True):
-        yield from _differences(right.name, to_plain(right), to_plain(stated))
-
-
-def _differences(where: str, right: Any, stated: Any) -> Iterator[str]:
-    """Where plain values differ, but for the last digits of numbers."""
-    if isinstance(right, dict) and isinstance(stated, dict) and set(right) == set(stated):
-        for name, value in right.items():
-            yield from _differences(f"{where}, {name}", value, stated[name])
-    elif isinstance(right, list) and isinstance(stated, list) and len(right) == len(stated):
-        for value, other in zip(right, stated, strict=True):
-            yield from _differences(where, value, other)
-    elif isinstance(right, float) and isinstance(stated, (int, float)):
-        if not _close(stated, right, _CLOSE):
-            yield f"{where} is declared as {stated:.6g}, not {right:.6g}"
-    elif type(right) is not type(stated) or right != stated:
-        yield f"{where} is declared as {stated!r}, not {right!r}"
+        yield from differences(right.name, to_plain(right), to_plain(stated))
 
 
 def _records(settings: Settings, declared: list[Declared]) -> list[Record]:
@@ -186,17 +134,6 @@ def _tasks(settings: Settings, declared: Declared, model: ItemModel) -> int:
     return items
 
 
-def _compare(expected: Record, record: Record) -> Iterator[str]:
-    for name in ("what", "because", "shape", "steps", "sampling_rate", "delta", "grid"):
-        mine, theirs = getattr(expected, name), getattr(record, name)
-        if tuple(theirs) != tuple(mine) if name == "shape" else theirs != mine:
-            yield f"{record.name} has {name} {theirs}, not {mine}"
-    for name in ("sensitivity", "mu"):
-        mine, theirs = getattr(expected, name), getattr(record, name)
-        if not _close(theirs, mine, _CLOSE):
-            yield f"{record.name} has {name} {theirs:.6g}, not {mine:.6g}"
-
-
 def _shapes(choice: Choice, model: ItemModel) -> Iterator[str]:
     factors = model.items.shape[1]
     if choice.factors != factors:
@@ -208,7 +145,7 @@ def _shapes(choice: Choice, model: ItemModel) -> Iterator[str]:
 def _total(settings: Settings, report: PrivacyReport) -> Iterator[str]:
     if report.ledger.target != settings.target:
         yield "the target is another"
-    if settings.private and not _close(report.ledger.mu, settings.target.mu, _CLOSE):
+    if settings.private and not close(report.ledger.mu, settings.target.mu, CLOSE):
         yield f"the total is mu = {report.ledger.mu:.6g}, not {settings.target.mu:.6g}"
 
 
@@ -249,7 +186,3 @@ def _words(rules: Rules, settings: Settings, model: ItemModel) -> Iterator[str]:
     for warning in rules.warnings(settings):
         if warning not in model.privacy.warnings:
             yield f"a warning is missing: {warning}"
-
-
-def _close(found: Any, expected: float, tolerance: float) -> bool:
-    return math.isclose(found, expected, rel_tol=tolerance)

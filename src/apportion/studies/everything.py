@@ -15,7 +15,8 @@ from typing import Any, Literal
 
 from apportion.data.files import written_whole
 from apportion.data.simulate import SHAPES, simulate_interactions
-from apportion.recommend import Recommender, load, presets
+from apportion.recommend import Recommender, presets
+from apportion.recommend.files import load
 from apportion.studies.benchmark import (
     EPSILONS,
     METHODS,

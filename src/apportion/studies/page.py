@@ -75,7 +75,7 @@ def write(results: Results, folder: Path) -> list[Path]:
         [(c.where, c.what, c.measured, "yes" if c.holds else "**no**") for c in claims(results)],
     )
     lines += _statistics(results.skew)
-    lines += ["![Figure 8: who has the rows](skew.png)", ""]
+    lines += ["", "![Figure 8: who has the rows](skew.png)", ""]
     for name in dict.fromkeys(row["data"] for row in results.rows):
         here = [row for row in results.rows if row["data"] == name]
         lines += ["", f"## {name}", ""]

@@ -75,7 +75,7 @@ class Synthetic:
             sizes = train.graph.task_sizes()
             grid = product(self.versions, self.epsilons, self.exponents)
             for version, epsilon, exponent in grid:
-                model = self._model(version, epsilon, exponent, seed).fit(train)
+                model = self.model(version, epsilon, exponent, seed).fit(train)
                 errors = rmse_by_size(model, test, sizes, BUCKETS)
                 rows.append(
                     {
@@ -91,9 +91,10 @@ class Synthetic:
                 on_fit()
         return rows
 
-    def _model(
+    def model(
         self, version: Version, epsilon: float, exponent: float, seed: int
     ) -> MultiTaskRidge | MultiTaskDescent:
+        """An untrained model of the study; the seed fixes its noise."""
         if version == "as written":
             return presets.algorithm_1(
                 epsilon, DELTA, exponent=exponent, counts=PublicCounts(), noise_seed=seed

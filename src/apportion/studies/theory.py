@@ -25,8 +25,9 @@ Array = NDArray[np.float64]
 Row = dict[str, Any]
 
 EXPONENTS = (0.0, 0.25, 0.5)
-# A graph of more pairs is not drawn to measure c(n).
+# A graph of more pairs is not drawn to measure c(n), and equation 9 is not solved for one.
 _MOST_PAIRS = 20_000_000
+_MOST_SOLVED = 2_000_000
 
 
 def power_law(users: int, tasks: int, rows: int, power: float) -> Array:
@@ -91,10 +92,31 @@ def gains(setting: Setting) -> Row:
         "pairs |Omega|": int(sizes.sum()),
         "smallest task": float(sizes.min()),
         "largest task": float(sizes.max()),
-        "beta": setting.beta,
+        "beta (Remark 3.4), exact": setting.beta,
+        "beta that suffices (below Theorem 3.3)": theory.sufficient_budget(
+            setting.epsilon, setting.delta
+        ),
+        "epsilon of the exact beta by Renyi's conversion": theory.epsilon_from_rdp(
+            setting.beta, setting.delta
+        ),
         "R_0, convex": theory.improvement_convex(sizes),
         "R_1, strongly convex": theory.improvement_strongly_convex(sizes),
     }
+
+
+def weights(setting: Setting) -> list[Row]:
+    """Equation 11 for every task, from the largest on."""
+    sizes = np.sort(setting.sizes)[::-1]
+    by_exponent = {
+        f"omega, exponent {exponent:g}": theory.optimal_task_weights(
+            sizes, exponent, setting.users, setting.beta
+        )
+        for exponent in EXPONENTS
+    }
+    return [
+        {"users n_i": float(size), **{name: float(w[i]) for name, w in by_exponent.items()}}
+        for i, size in enumerate(sizes)
+    ]
 
 
 def bounds(setting: Setting) -> list[Row]:
@@ -173,17 +195,37 @@ def per_user(setting: Setting) -> Row | None:
         return None
     found: Row = {}
     for exponent in EXPONENTS:
-        raw = setting.sizes[graph.task] ** -exponent
-        spent = np.bincount(graph.user, weights=raw**2, minlength=graph.users)
-        own = raw / np.sqrt(spent[graph.user])
-        mean = np.bincount(graph.task, weights=own, minlength=graph.tasks) / setting.sizes
-        found[f"exponent {exponent:g}"] = float(np.sum(1 / (mean**2 * setting.sizes)))
+        mean = normalized_weights(graph, setting.sizes, exponent)
+        found[f"exponent {exponent:g}"] = theory.objective(mean, setting.sizes, 1.0)
     return found
+
+
+def solved(setting: Setting) -> Row | None:
+    """Equation 9 at its optimum, for each gamma; None if the graph is too large."""
+    graph = setting.measured()
+    if graph is None or len(graph.task) > _MOST_SOLVED:
+        return None
+    return {
+        f"gamma {gamma:g}": theory.solve_task_weights(graph, gamma=gamma).objective
+        for gamma in (0.0, 1.0)
+    }
+
+
+def normalized_weights(graph: Graph, sizes: Array, exponent: float) -> Array:
+    """The mean weight of each task's users, if each scales n_i^-exponent to its own budget, [tasks]."""
+    raw = sizes[graph.task] ** -exponent
+    spent = np.bincount(graph.user, weights=raw**2, minlength=graph.users)
+    own = raw / np.sqrt(spent[graph.user])
+    return np.asarray(np.bincount(graph.task, weights=own, minlength=graph.tasks) / sizes)
 
 
 def write(setting: Setting, folder: Path) -> list[Path]:
     """Write the tables and the figure; return their paths."""
-    tables = {"bounds": bounds(setting), "spending": spending(setting)}
+    tables = {
+        "weights": weights(setting),
+        "bounds": bounds(setting),
+        "spending": spending(setting),
+    }
     paths = []
     for name, rows in tables.items():
         paths.append(folder / f"theory-{name}.csv")

@@ -1,92 +1,101 @@
-"""Models that are linear, one per task: ``fit``, predictions, scores."""
+"""Models that are linear, one per task: ``fit``, ``plan`` and ``save``."""
 
+import io
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from apportion.accounts import Budget, PrivacyReport
-from apportion.accounts.cards import model_card
-from apportion.accounts.checkpoint import Checkpoint
+from apportion.accounts.declared import Declared
+from apportion.accounts.plan import Plan
 from apportion.allocation import Allocation
+from apportion.checks import whole
 from apportion.data import TaskData
-from apportion.data.ids import Integers, find_ids, read_ids
-from apportion.data.tasks import read_matrix
 from apportion.engine import Engine, Session, find_engine
-from apportion.errors import (
-    DataError,
-    NotFittedError,
-    ParameterError,
-)
-from apportion.privacy import Curator, PrivacyTarget, Record
+from apportion.errors import DataError, ParameterError
+from apportion.privacy import Curator, Ledger, PrivacyTarget, Record
+from apportion.privacy.bounds import check_bound
+from apportion.progress import Step, Wanted, watched
 from apportion.tasks.estimator import Estimator, Kind
+from apportion.tasks.forecast import TaskForecast, rehearse
 from apportion.tasks.losses import Loss, find_loss
+from apportion.tasks.models import TaskModel, TaskModels
 from apportion.tasks.private_fit import (
-    array_from_bytes,
     array_to_bytes,
     make_report,
     open_checkpoint,
     open_curator,
+    training_of,
 )
+from apportion.tasks.rules import declaration
+from apportion.tasks.scaling import Ranges, Scaling, check_ranges
+from apportion.tasks.trained import Trained
 
-MODELS_USE = (
-    "the models may be published under this guarantee; they predict from a person's features alone"
-)
 
-
-class MultiTaskLinear(Estimator):
+class MultiTaskLinear(Estimator, TaskModels):
     """One linear model per task, trained under user-level differential privacy."""
 
     epsilon: float
     delta: float
+    feature_bound: float
+    label_bound: float
+    feature_ranges: Ranges | None
+    intercept: bool
     allocation: Allocation
     engine: str | Engine
     noise_seed: int | None
-    coef_: NDArray[np.float64]
-    task_ids_: NDArray[Any]
-    privacy_: PrivacyReport
 
     def fit(
         self,
         data: TaskData,
         budget: Budget | None = None,
         checkpoint: str | Path | bool | None = None,
+        *,
+        progress: Wanted = None,
     ) -> Self:
         """Train on the data; the result may be published under ``self.privacy``.
 
         With a ``budget`` the training is paid from it, or refused before anything is released. With a
         ``checkpoint``, a folder, a training that was killed is resumed by the same call: the result is
         the same to the bit, and nothing is spent twice. All sums are computed again. With a budget there
-        is one by default, in the user's state folder, until ``drop_checkpoint``; False makes none.
+        is one by default, in the user's state folder, until the models are saved; False makes none.
+
+        A training of more than a second shows its ``progress`` on a terminal or in a notebook; False shows
+        nothing, True shows it anywhere, and a function is called with the steps done and their number.
         """
         self._check_parameters()
         self._warn_of_copies()
         target, what = self._target(data), type(self).__name__
+        scaling = self._scaling(data.dimension)
         data = data.ordered()  # so that nothing depends on the order of rows
         cost = None if budget is None else self._cost(target)
         engine = find_engine(self.engine)
         with (
+            watched("training", progress) as told,
             open_checkpoint(checkpoint, self, engine, data.contents(), budget) as saved,
             open_curator(target, self.noise_seed, saved, budget, what, cost) as curator,
         ):
             if saved is not None and saved.finished:
                 saved.restore(curator.ledger)
-                shape = (data.tasks, data.dimension)
-                self.coef_ = saved.read(lambda content: array_from_bytes(content, shape))
+                dimension = data.dimension + self.intercept
+                trained = Trained.unpacked(saved.read(_tasks_from_bytes(data.tasks)), dimension)
             else:
-                session = engine.load(data.rows())
-                if math.isinf(target.epsilon):
-                    self.coef_ = self._train_exactly(data, session)
+                private = math.isfinite(target.epsilon)
+                seen = scaling.apply(data, clip=private)
+                session = engine.load(seen.rows())
+                if private:
+                    trained = self._train(seen, session, curator, scaling, told)
                 else:
-                    self.coef_ = self._train(data, session, curator)
+                    trained = Trained(self._train_exactly(seen, session, told))
                 if saved is not None:
-                    saved.finish(array_to_bytes(self.coef_), curator.ledger)
-        self.task_ids_ = data.task_ids
-        self.privacy_ = self._report(curator, data, _training(budget, saved, curator))
+                    saved.finish(array_to_bytes(trained.packed()), curator.ledger)
+            training = training_of(budget, saved, curator)
+        self.released_ = self._released(trained, data, scaling, curator, training)
         return self
 
     @abstractmethod
@@ -94,17 +103,96 @@ class MultiTaskLinear(Estimator):
         """Refuse parameters that are out of range or contradict each other."""
 
     @abstractmethod
-    def _train(self, data: TaskData, session: Session, curator: Curator) -> NDArray[np.float64]:
-        """The models of all tasks, from releases alone, [tasks, d]."""
+    def _train(
+        self, data: TaskData, session: Session, curator: Curator, scaling: Scaling, told: Step
+    ) -> Trained:
+        """The models of all tasks, from releases alone."""
 
     @abstractmethod
-    def _train_exactly(self, data: TaskData, session: Session) -> NDArray[np.float64]:
-        """The models of all tasks without privacy, [tasks, d]."""
+    def _train_exactly(self, data: TaskData, session: Session, told: Step) -> NDArray[np.float64]:
+        """The models of all tasks without privacy, [tasks, d']."""
+
+    @abstractmethod
+    def _releases(self, dimension: int, ledger: Ledger | None = None) -> list[Declared]:
+        """What a training releases of so many features, d'; or has released, if it has a ledger."""
+
+    def plan(self, features: int) -> Plan:
+        """How a training will spend its budget, from parameters and the number of features alone.
+
+        >>> from apportion import MultiTaskRidge
+        >>> [release.name for release in MultiTaskRidge().plan(features=3).releases]
+        ['counts', 'second moment', 'weights', 'pilot', 'statistics']
+        """
+        self._check_parameters()
+        features = whole("features", features, at_least=1)
+        if self.feature_ranges is not None:
+            self._scaling(features)
+        target = PrivacyTarget(self.epsilon, self.delta)
+        releases = (
+            self._releases(features + self.intercept) if math.isfinite(target.epsilon) else []
+        )
+        return Plan(target, tuple(releases))
+
+    def forecast(
+        self,
+        *,
+        users: int,
+        tasks: int,
+        features: int,
+        tasks_per_user: float,
+        skew: float = 1.0,
+        seed: int = 0,
+    ) -> TaskForecast:
+        """What to expect of tasks of this size: scores of a training on simulated ones; no data is needed.
+
+        Args:
+            users, tasks, features: how many there are, about; public.
+            tasks_per_user: in how many tasks a user takes part, on average.
+            skew: the smaller, the more tasks differ in size (see ``simulate_tasks``).
+            seed: of the simulation.
+
+        >>> from apportion import MultiTaskRidge
+        >>> found = MultiTaskRidge().forecast(users=3000, tasks=20, features=5, tasks_per_user=5)
+        >>> found.private < found.exact
+        True
+        """
+        self._check_parameters()
+        shape = {"users": users, "tasks": tasks, "tasks_per_user": tasks_per_user, "skew": skew}
+        return rehearse(self, {**shape, "dimension": features, "seed": seed})
+
+    def save(self, folder: str | Path) -> None:
+        """Write the models to a folder, for ``apportion.load``; a checkpoint kept for a budget goes."""
+        with self._kept_until_saved(folder):
+            super().save(folder)
 
     def _cost(self, target: PrivacyTarget) -> Sequence[Record] | None:
         """What a training reserves of a budget; None for Gaussian releases up to the target."""
         del target
         return None
+
+    def _scaling(self, dimension: int) -> Scaling:
+        """How a training sees features."""
+        bound = check_bound("feature_bound", self.feature_bound)
+        return Scaling.of(bound, self.feature_ranges, dimension, intercept=self.intercept)
+
+    @property
+    def _row_bound(self) -> float:
+        """The largest norm of a row of features, with the constant of the intercept."""
+        bound = check_bound("feature_bound", self.feature_bound)
+        return bound * math.sqrt(2) if self.intercept else bound
+
+    @property
+    def _square(self) -> str:
+        """The largest squared norm of such a row, for reports."""
+        return "2 feature_bound^2 (with the constant)" if self.intercept else "feature_bound^2"
+
+    def _check_features(self) -> None:
+        """Refuse what is wrong with parameters that concern features."""
+        check_bound("feature_bound", self.feature_bound)
+        if not isinstance(self.intercept, bool):
+            raise ParameterError(f"intercept must be True or False, got {self.intercept!r}")
+        if self.feature_ranges is not None:
+            check_ranges(self.feature_ranges)
 
     def _target(self, data: TaskData) -> PrivacyTarget:
         """Check what privacy needs, before anything is computed from the data."""
@@ -121,6 +209,47 @@ class MultiTaskLinear(Estimator):
             )
         return target
 
+    def _released(
+        self, trained: Trained, data: TaskData, scaling: Scaling, curator: Curator, training: str
+    ) -> TaskModel:
+        """Models for features as they are given, and all that may be published with them."""
+        d, errors = data.dimension, trained.errors
+        coef, intercept = scaling.back(trained.coef)
+        return TaskModel(
+            coef=coef,
+            intercept=intercept,
+            task_ids=data.task_ids,
+            prediction=self._loss.prediction,
+            privacy=self._report(curator, data, training),
+            counts=trained.counts,
+            noise=trained.noise,
+            errors=None if errors is None else np.ascontiguousarray(errors[:, :d]),
+            intercept_errors=(
+                np.ascontiguousarray(errors[:, d])
+                if errors is not None and intercept.any()
+                else None
+            ),
+            feature_names=data.feature_names,
+            training=self._declaration(data, curator.ledger),
+        )
+
+    def _declaration(self, data: TaskData, ledger: Ledger) -> dict[str, Any]:
+        """What the folder of the models keeps of their training."""
+        private = math.isfinite(self.epsilon)
+        declared = self._releases(data.dimension + self.intercept, ledger) if private else []
+        return declaration(type(self).__name__, self._settings(), data.tasks, declared)
+
+    def _public_parameters(self) -> dict[str, Any]:
+        public = super()._public_parameters()
+        if self.feature_ranges is not None:
+            public["feature_ranges"] = check_ranges(self.feature_ranges).tolist()
+        return public
+
+    def _settings(self) -> dict[str, Any]:
+        """The parameters from which releases follow, as they are used."""
+        used = {**self.get_params(deep=False), **self._public_parameters()}
+        return {name: used[name] for name in used if name not in ("engine", "noise_seed", "loss")}
+
     def _report(self, curator: Curator, data: TaskData, training: str) -> PrivacyReport:
         catalog = f"{data.tasks} tasks"
         warnings: tuple[str, ...] = ()
@@ -131,75 +260,14 @@ class MultiTaskLinear(Estimator):
         return make_report(curator, self.allocation, public, warnings, training=training)
 
     def __repr__(self) -> str:
-        if not hasattr(self, "coef_"):
-            return super().__repr__()
-        tasks, dimension = self.coef_.shape
-        return f"{type(self).__name__}({tasks} tasks, {dimension} features: {self.privacy.verdict})"
+        return (TaskModels if self._trained else Estimator).__repr__(self)
 
     def _repr_html_(self) -> str:
-        if not hasattr(self, "coef_"):
-            return super()._repr_html_()
-        tasks, dimension = self.coef_.shape
-        known: dict[str, object] = {"tasks": tasks, "features": dimension, "loss": self._loss.name}
-        return model_card(type(self).__name__, self.privacy, known, MODELS_USE)
+        return (TaskModels if self._trained else Estimator)._repr_html_(self)
 
     @property
-    def privacy(self) -> PrivacyReport:
-        """The guarantee of the trained models."""
-        self._check_fitted()
-        return self.privacy_
-
-    def predict(self, task: Any, features: ArrayLike) -> NDArray[np.float64]:
-        """Predicted labels of examples with these features [rows, d] and task ids [rows], or one id.
-
-        Means of labels; for losses of labels -1 and 1 the more likely one. See ``decision_function``.
-        """
-        return self._loss.predict(self.decision_function(task, features))
-
-    def decision_function(self, task: Any, features: ArrayLike) -> NDArray[np.float64]:
-        """The margins theta_i . x of examples with these features and tasks, as for ``predict``, [rows]."""
-        self._check_fitted()
-        rows = read_matrix("features", np.atleast_2d(np.asarray(features)))
-        one = isinstance(task, (str, bytes)) or not hasattr(task, "__len__")
-        tasks = [task] * len(rows) if one else task
-        if len(tasks) != len(rows):
-            raise DataError(
-                f"task has {len(tasks)} rows and features has {len(rows)}; they must agree"
-            )
-        ids = find_ids("task", read_ids("task", tasks), self.task_ids_, "model's catalog")
-        return self._margins(rows, ids)
-
-    def score(self, data: TaskData) -> float:
-        """How well the labels of all examples are predicted, at most 1, by a measure that fits the loss.
-
-        The explained share of the variance (R^2), of the Poisson deviance, or of the absolute deviations;
-        for labels -1 and 1 the share that is right. An exact statistic of the data given: not a release.
-        Publish it only if that data is public.
-        """
-        margins = self._margins_of(data)
-        if not len(data.labels):
-            raise DataError("score needs at least one example")
-        return self._loss.score(margins, data.labels)
-
-    def predict_rows(self, data: TaskData) -> NDArray[np.float64]:
-        """Predicted labels of all examples of a data set with the same catalog, [rows]."""
-        return self._loss.predict(self._margins_of(data))
-
-    def _margins_of(self, data: TaskData) -> NDArray[np.float64]:
-        self._check_fitted()
-        if not isinstance(data, TaskData):
-            raise DataError(f"expected a TaskData, got a {type(data).__name__}")
-        if not np.array_equal(data.task_ids, self.task_ids_):
-            raise DataError("the data has another catalog of tasks than the model")
-        return self._margins(data.features[data.feature_row], data.task)
-
-    def _margins(self, features: NDArray[np.float64], task: Integers) -> NDArray[np.float64]:
-        if features.shape[1] != self.coef_.shape[1]:
-            raise DataError(
-                f"features must have {self.coef_.shape[1]} columns, as in training, "
-                f"got {features.shape[1]}"
-            )
-        return np.asarray(np.einsum("ij,ij->i", features, self.coef_[task]))
+    def _trained(self) -> bool:
+        return "released_" in vars(self)
 
     @property
     def _kind(self) -> Kind:
@@ -210,9 +278,17 @@ class MultiTaskLinear(Estimator):
         """Which says what a margin predicts."""
         return find_loss("squared")
 
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "coef_"):
-            raise NotFittedError(f"this {type(self).__name__} is not trained yet: call fit first")
+
+def _tasks_from_bytes(tasks: int) -> Callable[[bytes], NDArray[np.float64]]:
+    """Reads an array of so many tasks, with any number of columns."""
+
+    def read(content: bytes) -> NDArray[np.float64]:
+        array = np.asarray(np.lib.format.read_array(io.BytesIO(content), allow_pickle=False))
+        if array.ndim != 2 or len(array) != tasks or array.dtype != np.float64:
+            raise DataError(f"an array of shape {array.shape}, not of {tasks} tasks")
+        return array
+
+    return read
 
 
 def release_weights(
@@ -225,12 +301,3 @@ def release_weights(
     key = curator.noise.sampling_key("allocation")
     session.weigh(allocation.rule(session.tasks, sizes, key, lambda: data.graph))
     return sizes
-
-
-def _training(budget: Budget | None, saved: Checkpoint | None, curator: Curator) -> str:
-    """Its name in the budget that paid, if one did."""
-    if budget is None:
-        return ""
-    if saved is not None:  # one that was finished before has no reservation any more
-        return saved.training
-    return "" if curator.reservation is None else curator.reservation.token

@@ -6,26 +6,26 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from apportion.accounts import Budget, PrivacyReport
-from apportion.accounts.cards import model_card
+from apportion.accounts.plan import Plan
 from apportion.allocation import AdaptiveWeights, Allocation
 from apportion.checks import whole
 from apportion.data import TaskData
-from apportion.data.tasks import read_matrix
 from apportion.engine import Engine
-from apportion.errors import DataError, NotFittedError, ParameterError
-from apportion.privacy import NoiseSource, clip_rows
+from apportion.errors import DataError, ParameterError
+from apportion.privacy import NoiseSource
 from apportion.privacy.bounds import check_bound
-from apportion.tasks.base import MODELS_USE
+from apportion.progress import Wanted
 from apportion.tasks.descent import MultiTaskDescent
 from apportion.tasks.estimator import Estimator, Kind
 from apportion.tasks.losses import Loss
+from apportion.tasks.models import ClassModels
+from apportion.tasks.scaling import Ranges
 from apportion.tasks.schedules import Steps, find_steps
 
 
-class MultiTaskClassifier(Estimator):
+class MultiTaskClassifier(Estimator, ClassModels):
     """One-against-rest classification into many classes, under user-level differential privacy.
 
     Rows are (user, class, features): a ``TaskData`` whose tasks are the classes and which needs no
@@ -38,6 +38,7 @@ class MultiTaskClassifier(Estimator):
         epsilon, delta: the privacy budget; ``math.inf`` for no privacy.
         negatives: how many other classes a row serves as a negative example; None means all.
         feature_bound: public; longer feature vectors are scaled down to this norm.
+        feature_ranges: as in ``MultiTaskRidge``.
         intercept: whether each class gets a constant term.
         seed: for choosing negatives; None draws a secret one. A user's depend on its own id and rows.
         loss, gradient_bound, regularization, radius, steps, allocation, engine, noise_seed: as in
@@ -65,6 +66,7 @@ class MultiTaskClassifier(Estimator):
         *,
         negatives: int | None = 5,
         feature_bound: float = 1.0,
+        feature_ranges: Ranges | None = None,
         intercept: bool = True,
         loss: str | Loss = "logistic",
         gradient_bound: float | None = None,
@@ -80,6 +82,7 @@ class MultiTaskClassifier(Estimator):
         self.delta = delta
         self.negatives = negatives
         self.feature_bound = feature_bound
+        self.feature_ranges = feature_ranges
         self.intercept = intercept
         self.loss = loss
         self.gradient_bound = gradient_bound
@@ -104,12 +107,14 @@ class MultiTaskClassifier(Estimator):
         data: TaskData,
         budget: Budget | None = None,
         checkpoint: str | Path | bool | None = None,
+        *,
+        progress: Wanted = None,
     ) -> Self:
         """Train on rows (user, class, features); the result may be published under ``privacy``.
 
         With a ``budget`` the training is paid from it, or refused before anything is released;
         ``checkpoint`` is as of the other estimators, but needs a ``seed``: without the same negatives a
-        training cannot be resumed.
+        training cannot be resumed. ``progress`` is as of the others, too.
         """
         if not isinstance(data, TaskData):
             raise DataError(f"fit takes a TaskData, got {type(data).__name__}")
@@ -120,13 +125,34 @@ class MultiTaskClassifier(Estimator):
             if checkpoint:
                 raise ParameterError("a checkpoint of a classifier needs a seed of negatives")
             checkpoint = False
-        bound = check_bound("feature_bound", self.feature_bound)
         negatives = self._negatives(data.tasks)
-        model = MultiTaskDescent(
+        model = self._descent().fit(
+            self._against_rest(data, negatives), budget, checkpoint, progress=progress
+        )
+        self.drop_checkpoint()  # of an earlier training
+        if (kept := vars(model).get("checkpoint_")) is not None:
+            self.checkpoint_ = kept
+        # A class has seen this share of the other classes' rows: log-odds are too high by its log.
+        share = negatives / (data.tasks - 1)
+        released = model.released
+        self.released_ = replace(
+            released,
+            intercept=released.intercept + math.log(share),
+            prediction=None,
+            privacy=self._report(released.privacy),
+        )
+        return self
+
+    def _descent(self) -> MultiTaskDescent:
+        """What trains each class against the rest."""
+        bound = check_bound("feature_bound", self.feature_bound)
+        return MultiTaskDescent(
             self.epsilon,
             self.delta,
             loss=self.loss,
-            feature_bound=bound * math.sqrt(2) if self.intercept else bound,
+            feature_bound=bound,
+            feature_ranges=self.feature_ranges,
+            intercept=self.intercept,
             label_bound=1.0,
             gradient_bound=self.gradient_bound,
             regularization=self.regularization,
@@ -135,36 +161,30 @@ class MultiTaskClassifier(Estimator):
             allocation=self.allocation,
             engine=self.engine,
             noise_seed=self.noise_seed,
-        ).fit(self._against_rest(data, negatives, bound), budget, checkpoint)
-        self.drop_checkpoint()  # of an earlier training
-        if (kept := vars(model).get("checkpoint_")) is not None:
-            self.checkpoint_ = kept
-        self.classes_ = data.task_ids
-        self.coef_ = model.coef_[:, : data.dimension]
-        constant = model.coef_[:, data.dimension] * bound if self.intercept else 0.0
-        # A class has seen this share of the other classes' rows: log-odds are too high by its log.
-        share = negatives / (data.tasks - 1)
-        self.intercept_ = np.full(data.tasks, math.log(share)) + constant
-        self.privacy_ = self._report(model.privacy, bound)
-        return self
+        )
+
+    def plan(self, features: int) -> Plan:
+        """How a training will spend its budget, from parameters and the number of features alone."""
+        return self._descent().plan(features)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the models to a folder, for ``apportion.load``; a checkpoint kept for a budget goes."""
+        with self._kept_until_saved(folder):
+            super().save(folder)
 
     def __repr__(self) -> str:
-        if not hasattr(self, "privacy_"):
-            return super().__repr__()
-        classes, dimension = self.coef_.shape
-        return f"{type(self).__name__}({classes} classes, {dimension} features: {self.privacy.verdict})"
+        return (ClassModels if self._trained else Estimator).__repr__(self)
 
     def _repr_html_(self) -> str:
-        if not hasattr(self, "privacy_"):
-            return super()._repr_html_()
-        known: dict[str, object] = {"classes": len(self.classes_), "features": self.coef_.shape[1]}
-        return model_card(type(self).__name__, self.privacy, known, MODELS_USE)
+        return (ClassModels if self._trained else Estimator)._repr_html_(self)
 
-    def _report(self, report: PrivacyReport, bound: float) -> PrivacyReport:
+    @property
+    def _trained(self) -> bool:
+        return "released_" in vars(self)
+
+    def _report(self, report: PrivacyReport) -> PrivacyReport:
         own = {
-            "feature_bound": bound,
             "negatives": self.negatives,
-            "intercept": self.intercept,
             "seed of negatives": "secret" if self.seed is None else self.seed,
         }
         return replace(report, public_inputs={**report.public_inputs, **own})
@@ -174,8 +194,8 @@ class MultiTaskClassifier(Estimator):
             return classes - 1
         return min(whole("negatives", self.negatives, at_least=1), classes - 1)
 
-    def _against_rest(self, data: TaskData, negatives: int, bound: float) -> TaskData:
-        """Examples of label 1 for each row's own class, -1 for others, features with a constant."""
+    def _against_rest(self, data: TaskData, negatives: int) -> TaskData:
+        """Examples of label 1 for each row's own class, -1 for others."""
         rows = np.arange(len(data.task))
         # Other classes at distinct distances from a random start: all of them if that many are asked.
         others = data.tasks - 1
@@ -185,46 +205,4 @@ class MultiTaskClassifier(Estimator):
         away = (data.task[:, None] + distance) % data.tasks
         task = np.concatenate([data.task, away.ravel()])
         labels = np.concatenate([np.ones(len(rows)), -np.ones(away.size)])
-        remade = data.remade(np.concatenate([rows, np.repeat(rows, negatives)]), task, labels)
-        if self.intercept:
-            constant = np.full((len(data.features), 1), bound)
-            private = math.isfinite(float(self.epsilon))
-            features = clip_rows(data.features, bound) if private else data.features
-            remade.features = np.hstack([features, constant])
-        return remade
-
-    def decision_function(self, features: ArrayLike) -> NDArray[np.float64]:
-        """Log-odds of each class against the rest, [rows, classes]."""
-        if not hasattr(self, "coef_"):
-            raise NotFittedError("this MultiTaskClassifier is not trained yet: call fit first")
-        rows = read_matrix("features", np.atleast_2d(np.asarray(features)))
-        if rows.shape[1] != self.coef_.shape[1]:
-            raise DataError(
-                f"features must have {self.coef_.shape[1]} columns, got {rows.shape[1]}"
-            )
-        return np.asarray(rows @ self.coef_.T + self.intercept_)
-
-    def predict(self, features: ArrayLike) -> NDArray[Any]:
-        """The most likely class of each row of features, [rows]."""
-        best = np.argmax(self.decision_function(features), axis=1)
-        return np.asarray(self.classes_[best])
-
-    def predict_proba(self, features: ArrayLike) -> NDArray[np.float64]:
-        """Probabilities of the classes: one-against-rest, scaled to sum to one, [rows, classes]."""
-        odds = 1 / (1 + np.exp(-np.clip(self.decision_function(features), -700, 700)))
-        return np.asarray(odds / odds.sum(axis=1, keepdims=True))
-
-    def score(self, data: TaskData) -> float:
-        """The share of rows whose class is predicted. An exact statistic of the data: not a release."""
-        if not len(data.task):
-            raise DataError("score needs at least one row")
-        return float(
-            np.mean(self.predict(data.features[data.feature_row]) == data.task_ids[data.task])
-        )
-
-    @property
-    def privacy(self) -> PrivacyReport:
-        """The guarantee of the trained models."""
-        if not hasattr(self, "privacy_"):
-            raise NotFittedError("this MultiTaskClassifier is not trained yet: call fit first")
-        return self.privacy_
+        return data.remade(np.concatenate([rows, np.repeat(rows, negatives)]), task, labels)

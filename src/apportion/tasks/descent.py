@@ -28,10 +28,19 @@ from apportion.privacy import (
     UserBound,
 )
 from apportion.privacy.bounds import check_bound
+from apportion.progress import Step
 from apportion.tasks.base import MultiTaskLinear, release_weights
 from apportion.tasks.exact import Curvature, minimize_rough, minimize_smooth
 from apportion.tasks.losses import Loss, find_loss
-from apportion.tasks.penalty import Penalty, RegularizationPer, exact_ridge, private_ridge
+from apportion.tasks.penalty import (
+    WEIGHTS_SHARE,
+    Penalty,
+    RegularizationPer,
+    exact_ridge,
+    private_ridge,
+    weight_sums,
+)
+from apportion.tasks.scaling import Ranges, Scaling
 from apportion.tasks.schedules import (
     EXACT_STEPS,
     POWERS,
@@ -42,6 +51,7 @@ from apportion.tasks.schedules import (
     Theory,
     find_steps,
 )
+from apportion.tasks.trained import Trained
 
 Array = NDArray[np.float64]
 # Models that move less in a step are taken to be where they should be.
@@ -63,6 +73,7 @@ class MultiTaskDescent(MultiTaskLinear):
             ``Loss``. For ``"logistic"`` and ``"hinge"`` labels are -1 and 1, and so is what is predicted;
             ``"poisson"`` predicts rates.
         feature_bound: public; longer feature vectors are scaled down to this norm.
+        feature_ranges, intercept: as in ``MultiTaskRidge``.
         label_bound: public; labels are clipped to [-label_bound, label_bound].
         gradient_bound: public; gradients are clipped to this norm. Smaller means less noise and more
             bias. By default half of feature_bound times the loss's Lipschitz constant, or a quarter
@@ -79,7 +90,7 @@ class MultiTaskDescent(MultiTaskLinear):
         noise_seed: fixes the noise, for tests and studies; the model is then NOT PRIVATE.
 
     Attributes:
-        coef_: the released models, [tasks, d].
+        coef_ [tasks, d] and intercept_ [tasks]: the released models.
 
     >>> import apportion as ap
     >>> data = ap.simulate_tasks(users=2000, tasks=20, tasks_per_user=5)
@@ -97,6 +108,8 @@ class MultiTaskDescent(MultiTaskLinear):
         *,
         loss: str | Loss = "squared",
         feature_bound: float = 1.0,
+        feature_ranges: Ranges | None = None,
+        intercept: bool = False,
         label_bound: float = 1.0,
         gradient_bound: float | None = None,
         regularization: float = 0.0,
@@ -111,6 +124,8 @@ class MultiTaskDescent(MultiTaskLinear):
         self.delta = delta
         self.loss = loss
         self.feature_bound = feature_bound
+        self.feature_ranges = feature_ranges
+        self.intercept = intercept
         self.label_bound = label_bound
         self.gradient_bound = gradient_bound
         self.regularization = regularization
@@ -121,8 +136,11 @@ class MultiTaskDescent(MultiTaskLinear):
         self.engine = engine
         self.noise_seed = noise_seed
 
-    def _train(self, data: TaskData, session: Session, curator: Curator) -> Array:
-        session.bound_features(float(self.feature_bound), whole=False)
+    def _train(
+        self, data: TaskData, session: Session, curator: Curator, scaling: Scaling, told: Step
+    ) -> Trained:
+        del scaling
+        session.bound_features(self._row_bound, whole=False)
         sizes = release_weights(self.allocation, data, session, curator)
         ridge = private_ridge(float(self.regularization), self.regularization_per, session, curator)
         settings = find_steps(self.steps)
@@ -138,7 +156,7 @@ class MultiTaskDescent(MultiTaskLinear):
             np.zeros(shape), find_loss(self.loss), self._gradient_bound, float(self.label_bound),
             settings.clip,
         )  # fmt: skip
-        return descend(
+        coef = descend(
             session,
             query,
             release,
@@ -147,9 +165,32 @@ class MultiTaskDescent(MultiTaskLinear):
             radius=self._radius,
             momentum=float(settings.momentum),
             average=float(settings.average),
+            told=told,
         )
+        return Trained(coef, sizes)
 
-    def _train_exactly(self, data: TaskData, session: Session) -> Array:
+    def _releases(self, dimension: int, ledger: Ledger | None = None) -> list[Declared]:
+        counts = None if self.allocation.counts is None else self.allocation.counts.declared()
+        found = [] if counts is None else [counts]
+        left = 1.0 - sum(release.share for release in found)
+        if self.regularization_per == "user" and float(self.regularization) > 0:
+            found.append(replace(weight_sums(), share=WEIGHTS_SHARE * left))
+            left *= 1 - WEIGHTS_SHARE
+        steps = find_steps(self.steps)
+        if ledger is not None:
+            number = next(record.steps for record in ledger if record.name == "gradients")
+        elif steps.by_theory:
+            raise ParameterError(
+                'how many steps steps="theory" takes follows from counts that are not released yet: a plan '
+                "needs a number"
+            )
+        else:
+            number = steps.fixed
+        rate = float(steps.sampling_rate)
+        gradients = declare_gradients(steps.clip, self._gradient_bound, dimension, number, rate)
+        return [*found, replace(gradients, share=left)]
+
+    def _train_exactly(self, data: TaskData, session: Session, told: Step) -> Array:
         """Without privacy: until nothing moves, or as many steps as asked for."""
         loss, regularization = (
             find_loss(self.loss),
@@ -158,8 +199,12 @@ class MultiTaskDescent(MultiTaskLinear):
         start = np.zeros((data.tasks, data.dimension))
         steps = find_steps(self.steps)
         most = None if steps.by_theory or steps.number is None else steps.fixed
+        done = 0
 
         def gradient(coef: Array) -> Array:
+            nonlocal done
+            told(done, most or EXACT_STEPS)
+            done += 1
             [sums] = exact(session, queries.Gradients(coef, loss, math.inf, math.inf))
             return np.asarray(sums + regularization[:, None] * coef)
 
@@ -254,7 +299,7 @@ class MultiTaskDescent(MultiTaskLinear):
         if self.gradient_bound is not None:
             return check_bound("gradient_bound", self.gradient_bound)
         lipschitz = find_loss(self.loss).lipschitz
-        G = check_bound("feature_bound", self.feature_bound)
+        G = self._row_bound
         if math.isfinite(lipschitz):
             return check_bound("gradient_bound", G * lipschitz / 2)
         L = check_bound("label_bound", self.label_bound)
@@ -268,7 +313,7 @@ class MultiTaskDescent(MultiTaskLinear):
 
     def _check_parameters(self) -> None:
         find_loss(self.loss)
-        check_bound("feature_bound", self.feature_bound)
+        self._check_features()
         check_bound("label_bound", self.label_bound)
         number("regularization", self.regularization, at_least=0, at_most=1e30)
         word("regularization_per", self.regularization_per, ("task", "user"))
@@ -309,6 +354,7 @@ def descend(
     radius: float,
     momentum: float = 0.0,
     average: float = 0.5,
+    told: Step | None = None,
 ) -> Array:
     """Take all steps that were recorded, from ``query.coef`` on; the models of all tasks, [tasks, d]."""
     steps, rate = release.records[0].steps, release.records[0].sampling_rate
@@ -328,6 +374,8 @@ def descend(
         coef[~np.isfinite(coef).all(axis=1)] = 0.0
         if step >= steps - kept:
             mean += coef / kept
+        if told is not None:
+            told(step + 1, steps)
     return mean
 
 

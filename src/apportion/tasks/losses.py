@@ -8,14 +8,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from apportion.checks import number, word
-from apportion.errors import DataError, ParameterError
+from apportion.errors import ParameterError
+from apportion.tasks.predictions import Prediction, Predicts
 
 Array = NDArray[np.float64]
 Scalar = Callable[[float, float], float]
@@ -55,7 +54,7 @@ class Loss:
     lipschitz: float = math.inf
     smoothness: float = math.inf
     kernel: tuple[str, float] | None = field(default=None, repr=False)
-    predicts: Literal["margin", "sign", "rate"] = "margin"
+    predicts: Predicts = "margin"
     ceiling: float = math.inf
 
     def __post_init__(self) -> None:
@@ -100,45 +99,21 @@ class Loss:
         except (ArithmeticError, ValueError):
             return math.nan
 
+    @cached_property
+    def prediction(self) -> Prediction:
+        """What a margin says of a label."""
+        return Prediction(self.name, self.predicts, self.ceiling)
+
     def predict(self, margin: Array) -> Array:
         """What these margins predict, [rows]."""
-        if self.predicts == "sign":
-            return np.where(margin >= 0, 1.0, -1.0)
-        if self.predicts == "rate":
-            return np.asarray(np.exp(np.minimum(margin, self.ceiling)))
-        return margin
+        return self.prediction.labels(margin)
 
     def score(self, margin: Array, label: Array) -> float:
-        """How well margins fit labels, [rows] each: 1 is best.
-
-        The share of right labels for ``"sign"``; else the explained share of what a constant leaves: of the
-        Poisson deviance for ``"rate"``, of the sum of |y - z| for the absolute loss, of the sum of squares
-        (R^2) for others.
-        """
-        predicted = self.predict(margin)
-        if self.predicts == "sign":
-            return float(np.mean(predicted == np.where(label > 0, 1.0, -1.0)))
-        if self.predicts == "rate":
-            lost, most = (_deviance(label, rate) for rate in (predicted, label.mean()))
-        elif self.name == "absolute":
-            lost = float(np.abs(label - predicted).sum())
-            most = float(np.abs(label - np.median(label)).sum())
-        else:
-            lost = float(np.sum((label - predicted) ** 2))
-            most = float(np.sum((label - label.mean()) ** 2))
-        if not most > 0:
-            raise DataError("score needs examples with different labels")
-        return 1 - lost / most
+        """How well margins fit labels, [rows] each: 1 is best; see ``Prediction.score``."""
+        return self.prediction.score(margin, label)
 
     def __repr__(self) -> str:
         return f"Loss({self.name!r})"
-
-
-def _deviance(label: Array, rate: Array | float) -> float:
-    """The Poisson deviance of labels, which are counts, from rates."""
-    if (label < 0).any():
-        raise DataError("labels of a Poisson loss must not be negative")
-    return float(2 * np.sum(special.xlogy(label, label / rate) - label + rate))
 
 
 def squared() -> Loss:

@@ -51,14 +51,18 @@ class Penalty:
         return self.ridge + self.scale * float(np.linalg.eigvalsh(self.shared)[-1])
 
 
-def release_weight_sums(session: Session, curator: Curator, mu: float) -> tuple[Array, float]:
-    """The noisy sum of each task's weights, at least its noise, [tasks]; and that noise.
+def weight_sums() -> Declared:
+    """The sum of each task's weights.
 
     Sensitivity: user j adds w_ij to the sum of task i, and sum_i w_ij^2 <= 1.
     """
     bound = UserBound(1.0, "each pair adds its weight; a user's squared weights sum to <= 1")
-    part = Part("weights", "sums of weights", bound)
-    release = Declared("weights", (part,), WEIGHTS_SHARE).open(curator, session.tasks, mu)
+    return Declared("weights", (Part("weights", "sums of weights", bound),), WEIGHTS_SHARE)
+
+
+def release_weight_sums(session: Session, curator: Curator, mu: float) -> tuple[Array, float]:
+    """The noisy sum of each task's weights, at least its noise, [tasks]; and that noise."""
+    release = weight_sums().open(curator, session.tasks, mu)
     [sums] = released(session, queries.WeightSums(), release)
     return np.maximum(sums[:, 0], 1 / mu), 1 / mu
 

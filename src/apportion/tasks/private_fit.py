@@ -59,6 +59,9 @@ def open_checkpoint(
     parameters comes by name.
     """
     parameters = model.get_params(deep=False)
+    vars(model).pop("_paid_by", None)
+    if budget is not None:
+        model._paid_by = budget
     kept = folder is True or (folder is None and budget is not None)
     if kept and (not can_keep() or has_no_secret(parameters)):
         kept, folder = False, None
@@ -213,6 +216,15 @@ def array_from_bytes(content: bytes, shape: tuple[int, ...]) -> NDArray[np.float
     if array.shape != shape or array.dtype != np.float64:
         raise DataError(f"an array of shape {array.shape}, not {shape}")
     return array
+
+
+def training_of(budget: Budget | None, saved: Checkpoint | None, curator: Curator) -> str:
+    """The name of a training in the budget that paid for it; empty without one."""
+    if budget is None:
+        return ""
+    if saved is not None:  # one that was finished before has no reservation any more
+        return saved.training
+    return "" if curator.reservation is None else curator.reservation.token
 
 
 def make_report(

@@ -1,6 +1,7 @@
 """Ridge regression per task from noisy sufficient statistics (Algorithm 1)."""
 
 import math
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -13,8 +14,9 @@ from apportion.data import TaskData
 from apportion.engine import Engine, Session, queries
 from apportion.engine.feed import released
 from apportion.packing import unpack
-from apportion.privacy import Curator, Part, UserBound
+from apportion.privacy import Curator, Ledger, Part, UserBound
 from apportion.privacy.bounds import check_bound
+from apportion.progress import Step
 from apportion.tasks.base import MultiTaskLinear, release_weights
 from apportion.tasks.penalty import (
     WEIGHTS_SHARE,
@@ -23,10 +25,13 @@ from apportion.tasks.penalty import (
     exact_ridge,
     private_ridge,
     release_weight_sums,
+    weight_sums,
 )
-from apportion.tasks.shared import positive_part, shrink
+from apportion.tasks.scaling import Ranges, Scaling
+from apportion.tasks.shared import positive_part, posterior_root, shrink
 from apportion.tasks.shrunk import Released, Shrinkage
-from apportion.tasks.statistics import solve_exact, solve_released
+from apportion.tasks.statistics import FilteredErrors, radius, solve_exact, solve_released
+from apportion.tasks.trained import Trained, standard_errors
 
 Array = NDArray[np.float64]
 
@@ -40,8 +45,7 @@ class MultiTaskRidge(MultiTaskLinear):
 
     For every task i, A_i = sum_j w_ij x x' and b_i = sum_j w_ij y x are released with noise, and the
     model is solved from them; ``statistics`` says how. With ``epsilon=math.inf`` there is no noise, no
-    clipping, every weight is one, and theta_i is the exact ridge solution. There is no intercept: add a
-    constant feature if you need one.
+    clipping, every weight is one, and theta_i is the exact ridge solution.
 
     - ``"shrunk"``: a task's A_i is released with noise, but so are the users' mean x x', C, and the sums
       of the tasks' weights, s_i, which cost little: A_i is shrunk toward s_i C, and theta_i toward what
@@ -62,6 +66,11 @@ class MultiTaskRidge(MultiTaskLinear):
         epsilon: the privacy budget; ``math.inf`` for no privacy.
         delta: the probability that the guarantee may fail; at most one over the number of users.
         feature_bound: public; longer feature vectors are scaled down to this norm.
+        feature_ranges: public; the smallest and largest value of each feature, (low, high). Features are
+            scaled by them so that no row is longer than feature_bound, which then needs no thought; values
+            outside are brought to the end of their range.
+        intercept: whether every task gets a constant term: a constant feature, as large as feature_bound, to
+            which the penalty applies as to the others.
         label_bound: public; labels are clipped to [-label_bound, label_bound]. Both bounds decide the
             noise: too large adds noise, too small distorts. Take them from what the data means.
         regularization: lambda of the ridge penalty, added to every A_i after the release. A user's weights
@@ -79,7 +88,7 @@ class MultiTaskRidge(MultiTaskLinear):
         noise_seed: fixes the noise, for tests and studies; the model is then NOT PRIVATE.
 
     Attributes:
-        coef_: the released models, [tasks, d].
+        coef_ [tasks, d] and intercept_ [tasks]: the released models.
 
     >>> import apportion as ap
     >>> data = ap.simulate_tasks(users=2000, tasks=20, tasks_per_user=5)
@@ -98,6 +107,8 @@ class MultiTaskRidge(MultiTaskLinear):
         delta: float = 1e-5,
         *,
         feature_bound: float = 1.0,
+        feature_ranges: Ranges | None = None,
+        intercept: bool = False,
         label_bound: float = 1.0,
         regularization: float = 0.0,
         regularization_per: RegularizationPer = "task",
@@ -111,6 +122,8 @@ class MultiTaskRidge(MultiTaskLinear):
         self.epsilon = epsilon
         self.delta = delta
         self.feature_bound = feature_bound
+        self.feature_ranges = feature_ranges
+        self.intercept = intercept
         self.label_bound = label_bound
         self.regularization = regularization
         self.regularization_per = regularization_per
@@ -121,32 +134,89 @@ class MultiTaskRidge(MultiTaskLinear):
         self.engine = engine
         self.noise_seed = noise_seed
 
-    def _train(self, data: TaskData, session: Session, curator: Curator) -> Array:
-        session.bound_features(float(self.feature_bound))
-        release_weights(self.allocation, data, session, curator)
+    def _train(
+        self, data: TaskData, session: Session, curator: Curator, scaling: Scaling, told: Step
+    ) -> Trained:
+        session.bound_features(self._row_bound)
+        sizes = release_weights(self.allocation, data, session, curator)
+        view = scaling.view()
         if self.statistics == "per-task":
+            told(1, 2)
             ridge = private_ridge(
                 float(self.regularization), self.regularization_per, session, curator
             )
             release = self._declared("statistics", data.dimension).open(
                 curator, data.tasks, curator.ledger.affordable_mu()
             )
-            penalty = Penalty.ridge_only(ridge)
+            penalty, strength = Penalty.ridge_only(ridge), float(self.noise_ridge)
+            suppression = strength * radius(release, data.dimension)
+            groups = np.zeros(data.dimension, dtype=np.int64)
+            groups[data.dimension - self.intercept :] = (
+                1  # the constant's models are of their own size
+            )
+            errors = FilteredErrors(release, ridge, suppression, view, groups)
             query = queries.Statistics(self._right)
-            return solve_released(session, query, release, penalty, float(self.noise_ridge))
+            coef = solve_released(session, query, release, penalty, strength, errors)
+            told(2, 2)
+            return Trained(coef, sizes, None, errors.errors())
+        told(1, 3 if self.statistics == "shared" else 5)
         moment, mass, mass_noise = self._release_common(session, curator, data)
         if self.statistics == "shared":
-            return self._solve_shared(session, curator, data, moment, mass)
-        return self._solve_shrunk(session, curator, data, moment, mass, mass_noise)
+            told(2, 3)
+            trained = self._solve_shared(session, curator, data, moment, mass, view)
+        else:
+            told(2, 5)
+            trained = self._solve_shrunk(
+                session, curator, data, moment, mass, mass_noise, view, told
+            )
+        return replace(trained, counts=sizes)
 
-    def _train_exactly(self, data: TaskData, session: Session) -> Array:
+    def _train_exactly(self, data: TaskData, session: Session, told: Step) -> Array:
         del data
+        told(0, 1)
         ridge = exact_ridge(float(self.regularization), self.regularization_per, session)
         return solve_exact(session, Penalty.ridge_only(ridge))
 
+    def _releases(self, dimension: int, ledger: Ledger | None = None) -> list[Declared]:
+        counts = None if self.allocation.counts is None else self.allocation.counts.declared()
+        found = [] if counts is None else [counts]
+        left = 1.0 - sum(release.share for release in found)
+        per_task = self.statistics == "per-task"
+        weighed = per_task and self.regularization_per == "user" and float(self.regularization) > 0
+        if not per_task:
+            found.append(replace(self._common(dimension), share=WEIGHTS_SHARE * left))
+        if not per_task or weighed:
+            found.append(replace(weight_sums(), share=WEIGHTS_SHARE * left))
+        left = 1.0 - sum(release.share for release in found)
+        if per_task:
+            found.append(replace(self._declared("statistics", dimension), share=left))
+        elif self.statistics == "shared":
+            found.append(Declared("moments", (self._part_b(dimension),), left))
+        else:
+            spent, share = self._pilot
+            portion = float(self.gram_share)
+            if ledger is not None:
+                rest = {record.name: record.mu**2 for record in ledger}
+                of_gram, of_moment = rest["statistics.A"], rest["statistics.b"]
+                portion = of_gram / (of_gram + of_moment)
+            pilot = self._declared("pilot", dimension, share)
+            rest_of_it = self._declared("statistics", dimension, portion)
+            found += [
+                replace(pilot, share=spent * left),
+                replace(rest_of_it, share=(1 - spent) * left),
+            ]
+        return found
+
+    @property
+    def _pilot(self) -> tuple[float, float]:
+        """The portion of the budget for A and b that the pilot spends, and A's portion of that."""
+        most = float(self.gram_share)
+        spent = 1 - most + _PILOT * most
+        return spent, _PILOT * most / spent
+
     @property
     def _right(self) -> queries.RightHandSides:
-        return queries.RightHandSides(float(self.label_bound), float(self.feature_bound), "row")
+        return queries.RightHandSides(float(self.label_bound), self._row_bound, "row")
 
     def _declared(self, name: str, dimension: int, share: float | None = None) -> Declared:
         """A and b of clipped rows together.
@@ -155,17 +225,31 @@ class MultiTaskRidge(MultiTaskLinear):
         mean of such matrices if the user has several rows), in b_i it is w_ij y x of norm <= w_ij L G;
         squared and summed over tasks with sum_i w_ij^2 <= 1 this gives G^4 and (L G)^2.
         """
-        G = check_bound("feature_bound", self.feature_bound)
-        gram = UserBound(G * G, f"|x x'| <= feature_bound^2; {_BUDGET}")
+        G = self._row_bound
+        gram = UserBound(G * G, f"|x x'| <= {self._square}; {_BUDGET}")
         A = Part("A", "weighted sums of x x'", gram, dimension, symmetric=True)
         of_gram = float(self.gram_share) if share is None else share
         return Declared(name, (A, self._part_b(dimension)), 1.0, (of_gram, 1 - of_gram))
 
     def _part_b(self, dimension: int) -> Part:
-        G = check_bound("feature_bound", self.feature_bound)
-        L = check_bound("label_bound", self.label_bound)
-        bound = UserBound(G * L, f"|y x| <= label_bound * feature_bound; {_BUDGET}")
+        G, L = self._row_bound, check_bound("label_bound", self.label_bound)
+        longest = "sqrt(2) feature_bound (with the constant)" if self.intercept else "feature_bound"
+        bound = UserBound(G * L, f"|y x| <= label_bound * {longest}; {_BUDGET}")
         return Part("b", "weighted sums of y x", bound, dimension)
+
+    def _common(self, dimension: int) -> Declared:
+        """The sum of x x' over all tasks, and what it has to be divided by.
+
+        Sensitivity: user j gives sum_i w_ij^2 x x' (a mean, if it has several rows in a task) to one matrix,
+        |.|_F <= G^2 sum_i w_ij^2 <= G^2, and sum_i w_ij^2 <= 1 to one number.
+        """
+        G = self._row_bound
+        matrix = UserBound(G * G, f"|x x'| <= {self._square}; {_BUDGET}")
+        parts = (
+            Part("matrix", "sum of x x', by squared weights", matrix, dimension, symmetric=True),
+            Part("mass", "sum of squared weights", UserBound(1.0, _BUDGET)),
+        )
+        return Declared("second moment", parts, WEIGHTS_SHARE, (0.8, 0.2), tasks=1)
 
     def _release_common(
         self, session: Session, curator: Curator, data: TaskData
@@ -175,22 +259,14 @@ class MultiTaskRidge(MultiTaskLinear):
         The second moment is the mean of users' x x', positive definite. Eigenvalues below the spectral
         radius of the noise, noise * sqrt(2 d), are raised to it: a direction of which nothing is known must
         not be divided by next to nothing.
-
-        Sensitivity: user j gives sum_i w_ij^2 x x' (a mean, if it has several rows in a task) to one matrix,
-        |.|_F <= G^2 sum_i w_ij^2 <= G^2, and sum_i w_ij^2 <= 1 to one number.
         """
-        G, d = check_bound("feature_bound", self.feature_bound), data.dimension
+        d = data.dimension
         mu = curator.ledger.affordable_mu() * math.sqrt(WEIGHTS_SHARE)
-        matrix = UserBound(G * G, f"|x x'| <= feature_bound^2; {_BUDGET}")
-        parts = (
-            Part("matrix", "sum of x x', by squared weights", matrix, d, symmetric=True),
-            Part("mass", "sum of squared weights", UserBound(1.0, _BUDGET)),
-        )
-        declared = Declared("second moment", parts, WEIGHTS_SHARE, (0.8, 0.2), tasks=1)
-        release = declared.open(curator, data.tasks, mu)
+        release = self._common(d).open(curator, data.tasks, mu)
         total, squares = released(session, queries.SecondMoment(), release)
-        radius = release.records[0].noise_scale * math.sqrt(2 * d)
-        moment = positive_part(unpack(total, d)[0], radius) / max(float(squares[0, 0]), 1.0)
+        moment = positive_part(unpack(total, d)[0], radius(release, d)) / max(
+            float(squares[0, 0]), 1.0
+        )
         return moment, *release_weight_sums(session, curator, mu)
 
     def _ridge(self, mass: Array) -> Array:
@@ -200,12 +276,21 @@ class MultiTaskRidge(MultiTaskLinear):
         )
 
     def _solve_shared(
-        self, session: Session, curator: Curator, data: TaskData, moment: Array, mass: Array
-    ) -> Array:
+        self,
+        session: Session,
+        curator: Curator,
+        data: TaskData,
+        moment: Array,
+        mass: Array,
+        view: Array,
+    ) -> Trained:
         declared = Declared("moments", (self._part_b(data.dimension),), 1.0)
         release = declared.open(curator, data.tasks, curator.ledger.affordable_mu())
         [b] = released(session, self._right, release)
-        return shrink(b, release.records[0].noise_scale, mass, moment, self._ridge(mass))
+        noise, ridge = release.records[0].noise_scale, self._ridge(mass)
+        coef = shrink(b, noise, mass, moment, ridge)
+        root = posterior_root(b, noise, mass, moment, ridge)
+        return Trained(coef, None, noise / mass, standard_errors(view, root))
 
     def _solve_shrunk(
         self,
@@ -215,13 +300,15 @@ class MultiTaskRidge(MultiTaskLinear):
         second_moment: Array,
         mass: Array,
         mass_noise: float,
-    ) -> Array:
+        view: Array,
+        told: Step,
+    ) -> Trained:
         """Two releases of A and b, the second split as the first one advises, and one solution.
 
         What the two cost together is known beforehand; only how the second is split between A and b follows
         from what was released before.
         """
-        G, L, most = float(self.feature_bound), float(self.label_bound), float(self.gram_share)
+        G, L = self._row_bound, float(self.label_bound)
         # In units in which both bounds are one; a penalty beyond this one leaves nothing in any case.
         regularization = np.minimum(self._ridge(mass) / G**2, 1e100)
 
@@ -235,15 +322,19 @@ class MultiTaskRidge(MultiTaskLinear):
                 gram, moment, mass, second_moment / G**2, of_gram, of_moment, mass_noise
             )
 
-        spent = 1 - most + _PILOT * most
-        share = _PILOT * most / spent
+        spent, share = self._pilot
         pilot = release("pilot", math.sqrt(spent) * curator.ledger.affordable_mu(), share)
+        told(3, 5)
         portion = Shrinkage(pilot, regularization).portion(share, (1 - spent) / spent)
         rest = release("statistics", curator.ledger.affordable_mu(), portion)
-        return Shrinkage(pilot.averaged(rest), regularization).coef() * (L / G)
+        told(4, 5)
+        known = pilot.averaged(rest)
+        shrinkage = Shrinkage(known, regularization)
+        errors = shrinkage.errors(view) * (L / G)
+        return Trained(shrinkage.coef() * (L / G), None, known.moment_noise * G * L / mass, errors)
 
     def _check_parameters(self) -> None:
-        check_bound("feature_bound", self.feature_bound)
+        self._check_features()
         check_bound("label_bound", self.label_bound)
         number("gram_share", self.gram_share, at_least=LEAST_SHARE, below=1)
         word("statistics", self.statistics, ("shrunk", "per-task", "shared"))

@@ -86,3 +86,20 @@ def shrink(
     filtered += center
     del divisor, rotated, center
     return np.asarray(filtered @ basis.T)
+
+
+def posterior_root(
+    b: Array, noise: float, mass: Array, second_moment: Array, ridge: Array
+) -> Array:
+    """R_i with R_i R_i' the covariance of theta_i given b_i, as ``shrink`` takes it, [tasks, d, d].
+
+    In the basis of C's eigenvectors coordinates are independent, with a variance of
+    tau_k^2 / (1 + a^2 tau_k^2 / noise^2), a = mass_i c_k + ridge_i.
+    """
+    values, basis = np.linalg.eigh(second_moment)
+    a = (np.outer(mass, np.maximum(values, 0.0)) + ridge[:, None]) / noise
+    squares = np.sum((b @ basis / noise) ** 2, axis=0)
+    signal = np.maximum(squares - len(b), 1e-3 * squares)
+    power = np.sum(a**2, axis=0)
+    tau = np.divide(signal, power, out=np.zeros_like(signal), where=power > 0)
+    return np.asarray(basis * np.sqrt(tau / (1 + a**2 * tau))[:, None, :])

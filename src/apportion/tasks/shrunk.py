@@ -107,6 +107,24 @@ class Shrinkage:
             coef[block] = in_threads(self._solve, matrices, moment, noise)
         return np.asarray(coef @ self._basis.T)
 
+    def errors(self, view: Array) -> Array:
+        """Standard errors of view theta_i: the posterior's, [tasks, outputs]; view is [outputs, d].
+
+        The covariance of theta_i given what was released is T - T M (M T M + W)^-1 M T.
+        """
+        view = view @ self._basis
+        errors = np.empty((len(self.spread), len(view)))
+        for block, matrices, _ in self._blocks():
+            scaled = matrices * self.variance  # M T
+            system = scaled @ matrices
+            diagonal = np.arange(len(self.variance))
+            system[:, diagonal, diagonal] += self._noise(self.spread[block])
+            seen = np.swapaxes(scaled @ view.T, 1, 2)  # view T M, as M is symmetric
+            solved = np.linalg.solve(system, np.swapaxes(seen, 1, 2))
+            known = np.einsum("tod,tdo->to", seen, solved)
+            errors[block] = np.sqrt(np.maximum(view**2 @ self.variance - known, 0.0))
+        return errors
+
     def portion(self, share: float, rest: float) -> float:
         """The portion of the rest of the budget for A, the other being for b, that leaves least error.
 

@@ -40,12 +40,12 @@ def test_a_list_leads_to_recommendations_and_nothing_is_sent(
     page = watched.open(address(form, page_of(model), tmp_path, served))
     asked = len(watched.requests)
     add(page, "Film C02")
-    page.get_by_role("radio", name="4").check(force=True)
+    page.get_by_role("radio", name="5").check(force=True)
     add(page, "film d")
     page.locator(".mine li").nth(1).wait_for()
     ids = {model.released.titles[place]: 100 + place for place in range(60)}
     mine = page.locator(".mine .title").all_inner_texts()
-    history = dict(zip([ids[title] for title in mine], [5.0, 4.0], strict=True))
+    history = dict(zip([ids[title] for title in mine], [4.0, 5.0], strict=True))
     expected, _ = model.recommend(history, 20)
     page.locator("#best li").nth(len(expected) - 1).wait_for()
     assert [ids[title] for title in best_titles(page)] == expected.tolist()
@@ -147,9 +147,9 @@ def test_everything_can_be_done_by_keyboard(watched: Watched, served: Serve) -> 
     page.keyboard.press("Enter")
     page.locator(".mine li").wait_for()
     assert page.locator(".mine .title").inner_text() == second
-    page.get_by_role("radio", name="5").focus()
-    page.keyboard.press("ArrowLeft")
-    assert page.get_by_role("radio", name="4").is_checked()
+    page.get_by_role("radio", name="4").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.get_by_role("radio", name="5").is_checked()
     page.get_by_role("tab", name="For you").focus()
     page.keyboard.press("ArrowRight")
     assert page.get_by_role("tab", name="Map", selected=True).count() == 1

@@ -4,6 +4,11 @@ const MOST_LABELS = 28;
 const MOST_TRIED = 600;
 const LETTER = 12;
 
+/** How many pixels the map's unit is, in width and in height. */
+export function scaleOf(width, height, zoom) {
+  return [0.47 * zoom * Math.min(width, 1.8 * height), 0.47 * zoom * Math.min(height, 1.4 * width)];
+}
+
 /** Paint; returns how many items are in view, and the best known of them. */
 export function drawMap(canvas, map) {
   const { model, points, order, coloring, taste, recommended, zoom } = map;
@@ -18,16 +23,16 @@ export function drawMap(canvas, map) {
   pen.setTransform(sharp, 0, 0, sharp, 0, 0);
   pen.clearRect(0, 0, width, height);
 
-  const size = (Math.min(width, height) / 2) * 0.94 * zoom;
-  const x = (place) => width / 2 + (points[2 * place] - map.x) * size;
-  const y = (place) => height / 2 - (points[2 * place + 1] - map.y) * size;
+  const [wide, high] = scaleOf(width, height, zoom);
+  const x = (place) => width / 2 + (points[2 * place] - map.x) * wide;
+  const y = (place) => height / 2 - (points[2 * place + 1] - map.y) * high;
   const inside = (place) => x(place) > -9 && x(place) < width + 9 && y(place) > -9 && y(place) < height + 9;
   const seen = [];
   for (const place of order) if (inside(place)) seen.push(place);
 
   // The best known last, on top of the others.
   const colors = coloring.colors.map(color);
-  const radius = Math.min(7, Math.max(1.2, (2.2 * Math.sqrt(zoom) * 40) / Math.sqrt(1600 + model.count)));
+  const radius = Math.min(7, Math.max(1, (200 * Math.sqrt(zoom)) / Math.sqrt(3600 + model.count)));
   pen.globalAlpha = 0.82;
   for (let rank = seen.length - 1; rank >= 0; rank--) {
     const place = seen[rank];

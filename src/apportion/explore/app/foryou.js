@@ -3,7 +3,7 @@
 import { CROSS, PLUS, icon, make, say, titleOf } from "./dom.js";
 import { makeRating } from "./rating.js";
 import { makeSearch } from "./search.js";
-import { ratingRange, readLines } from "./taste.js";
+import { likedRating, ratingRange, readLines } from "./taste.js";
 import { TEXT } from "./text.js";
 
 const AT_ONCE = 20;
@@ -27,7 +27,7 @@ export function makeForYou(model, taste, ask, show) {
   let turn = 0;
   const [low, high] = ratingRange(model);
   const like = (place) => {
-    taste.rate(place, high);
+    taste.rate(place, likedRating(model));
     say(words.added(model.titles[place]));
   };
   keep.checked = taste.kept;

@@ -1,7 +1,7 @@
 // One item: what the model says of it, and the items that are most like it.
 
 import { CROSS, icon, make, titleOf } from "./dom.js";
-import { ratingRange } from "./taste.js";
+import { likedRating } from "./taste.js";
 import { TEXT } from "./text.js";
 
 const NEIGHBORS = 10;
@@ -52,7 +52,7 @@ export function makeItemDialog(model, taste, ask, showOnMap) {
     const text = () => (taste.has(place) ? words.remove : words.add);
     const button = make("button.main", { type: "button", onclick: () => {
       if (taste.has(place)) taste.remove(place);
-      else taste.rate(place, ratingRange(model)[1]);
+      else taste.rate(place, likedRating(model));
       button.textContent = text();
     } }, text());
     return button;

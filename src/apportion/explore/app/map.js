@@ -1,6 +1,6 @@
 // The map of items: a canvas that is dragged and zoomed, and a list of what is in view for those who see none.
 
-import { drawMap } from "./drawing.js";
+import { drawMap, scaleOf } from "./drawing.js";
 import { FRAME, MINUS, PLUS, icon, make, titleOf } from "./dom.js";
 import { coloringsOf, legendOf } from "./colors.js";
 import { TEXT } from "./text.js";
@@ -44,10 +44,10 @@ export function makeMap(model, taste, ask, open) {
     });
   }
 
-  /** Pixels from the map's unit square, and back. */
-  const size = () => (Math.min(canvas.clientWidth, canvas.clientHeight) / 2) * 0.94 * state.zoom;
-  const toX = (px) => (px - canvas.clientWidth / 2) / size() + state.x;
-  const toY = (py) => (canvas.clientHeight / 2 - py) / size() + state.y;
+  /** From pixels to the map's units. */
+  const size = () => scaleOf(canvas.clientWidth, canvas.clientHeight, state.zoom);
+  const toX = (px) => (px - canvas.clientWidth / 2) / size()[0] + state.x;
+  const toY = (py) => (canvas.clientHeight / 2 - py) / size()[1] + state.y;
 
   function zoomBy(factor, px = canvas.clientWidth / 2, py = canvas.clientHeight / 2) {
     const [x, y] = [toX(px), toY(py)];
@@ -58,8 +58,8 @@ export function makeMap(model, taste, ask, open) {
   }
 
   function moveBy(px, py) {
-    state.x -= px / size();
-    state.y += py / size();
+    state.x -= px / size()[0];
+    state.y += py / size()[1];
     draw();
   }
 
@@ -69,12 +69,12 @@ export function makeMap(model, taste, ask, open) {
   }
 
   function nearest(px, py) {
-    const [x, y, reach] = [toX(px), toY(py), REACH / size()];
+    const [x, y, [wide, high]] = [toX(px), toY(py), size()];
     let found = -1;
-    let least = reach * reach;
+    let least = REACH * REACH;
     for (let place = 0; place < model.count; place++) {
-      const dx = state.points[2 * place] - x;
-      const dy = state.points[2 * place + 1] - y;
+      const dx = (state.points[2 * place] - x) * wide;
+      const dy = (state.points[2 * place + 1] - y) * high;
       if (dx * dx + dy * dy < least) {
         least = dx * dx + dy * dy;
         found = place;

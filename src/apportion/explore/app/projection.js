@@ -24,9 +24,21 @@ export function flatten({ vectors, count, factors: d }) {
       points[2 * place + axis] = sum;
     }
   }
-  let most = 1e-30;
-  for (const value of points) most = Math.max(most, Math.abs(value));
-  return points.map((value) => value / most);
+  return filling(points);
+}
+
+/** Moved and stretched along each axis, so that they lie between -1 and 1. */
+function filling(points) {
+  const low = [Infinity, Infinity];
+  const high = [-Infinity, -Infinity];
+  points.forEach((value, i) => {
+    low[i % 2] = Math.min(low[i % 2], value);
+    high[i % 2] = Math.max(high[i % 2], value);
+  });
+  return points.map((value, i) => {
+    const half = (high[i % 2] - low[i % 2]) / 2;
+    return half > 0 ? (value - low[i % 2]) / half - 1 : 0;
+  });
 }
 
 function covariance(unit, mean, count, d) {

@@ -51,19 +51,25 @@ class Plan:
         """What is left for releases that are chosen later."""
         return self.target.mu * math.sqrt(self.rest)
 
-    def _lines(self) -> Iterator[tuple[str, str, float]]:
-        """Name, what is released and portion of the budget, of every part."""
+    def _lines(self) -> Iterator[tuple[str, str, float, Declared | None]]:
+        """Name, what is released, portion of the budget and the release, of every part."""
         for release in self.releases:
             total = math.fsum(release.shares)
             names = release.part_names()
             for name, part, portion in zip(names, release.parts, release.shares, strict=True):
-                yield name, part.what, release.share * portion / total
+                yield name, part.what, release.share * portion / total, release
         if self.rest > 0:
-            yield "training", f"{self.of_rest}, chosen after counts", self.rest
+            yield "training", f"{self.of_rest}, chosen after counts", self.rest, None
 
     def _rows(self) -> Iterator[tuple[str, str, str, str]]:
-        for name, what, share in self._lines():
-            yield name, what, f"{share:.1%}", self._noise(share).partition(", noise ")[2] or "-"
+        for name, what, share, release in self._lines():
+            noise = self._noise(share, release)
+            text = "none" if math.isinf(self.target.mu) else "as sampling asks"
+            if noise is not None:
+                text = f"{noise:.3g}"
+            if release is not None and release.steps > 1:
+                text += f" x {release.steps} steps"
+            yield name, what, f"{share:.1%}", text
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values: the target, and of each release its name, what it is, its share and its noise.
@@ -78,9 +84,9 @@ class Plan:
                 "name": name,
                 "what": what,
                 "share": share,
-                "noise": 1 / (self.target.mu * math.sqrt(share)) if private else 0.0,
+                "noise": self._noise(share, release) if private else 0.0,
             }
-            for name, what, share in self._lines()
+            for name, what, share, release in self._lines()
         ]
         return {
             "epsilon": self.target.epsilon,
@@ -91,7 +97,8 @@ class Plan:
 
     def __str__(self) -> str:
         lines = (
-            f"  {name:<20} {what:<44} {self._noise(share)}" for name, what, share in self._lines()
+            f"  {name:<20} {what:<44} {share:>6}, noise {noise}"
+            for name, what, share, noise in self._rows()
         )
         return "\n".join([self._title, *lines])
 
@@ -128,7 +135,9 @@ class Plan:
             f"(mu = {self.target.mu:.4g}); noise in units of one user's part"
         )
 
-    def _noise(self, share: float) -> str:
-        if math.isinf(self.target.mu):
-            return f"{share:6.1%}, no noise"
-        return f"{share:6.1%}, noise {1 / (self.target.mu * math.sqrt(share)):.3g}"
+    def _noise(self, share: float, release: Declared | None) -> float | None:
+        """In units of one user's part, of every step; None where there is none, or sampling decides."""
+        if math.isinf(self.target.mu) or (release is not None and release.sampling_rate < 1):
+            return None
+        steps = 1 if release is None else release.steps
+        return math.sqrt(steps) / (self.target.mu * math.sqrt(share))
