@@ -25,7 +25,7 @@ def _paper(solver: Literal["ssp", "descent"]) -> Make:
         small = epsilon < 3
         settings |= {"factors": 8 if small else 32, "sweeps": 2 if small else 4}
         if feedback == "implicit":
-            settings |= {"factors": 64, "penalty": 1.0}
+            settings |= {"factors": 64, "regularization": 1.0}
         return ap.presets.algorithm_3(epsilon, DELTA, feedback=feedback, **settings)
 
     return make

@@ -67,17 +67,16 @@ def test_a_budget_that_has_not_paid_is_refused(here: Path, tmp_path: Path) -> No
     model.fit(DATA).save(tmp_path / "free")
     with pytest.raises(DataError, match="names no training"):
         run("report", tmp_path / "free", "--budget", here / "budget.db")
-    # Another model that claims to be the one that was paid for.
-    trail = ap.load(here / "model").privacy.trail
-    assert trail is not None
-    forged = replace(model.released, privacy=replace(model.privacy, trail=trail))
+    # Other models that claim to be the one that was paid for.
+    genuine = ap.load(here / "model")
+    forged = replace(genuine.released, items=2 * genuine.released.items)
     Recommender(forged).save(tmp_path / "forged")
     assert "another model with the same releases" in run(
         "report", tmp_path / "forged", "--budget", here / "budget.db"
     )
     model = ap.MatrixFactorization(epsilon=2.0, delta=1e-5, **SMALL).fit(DATA)
-    forged = replace(model.released, privacy=replace(model.privacy, trail=trail))
-    Recommender(forged).save(tmp_path / "forged")
+    privacy = replace(model.privacy, trail=genuine.privacy.trail)
+    Recommender(replace(model.released, privacy=privacy)).save(tmp_path / "forged")
     with pytest.raises(DataError, match="has released something else"):
         report(Output(), tmp_path / "forged", budget=here / "budget.db")
 

@@ -12,9 +12,9 @@ from scipy.sparse import csr_matrix
 import apportion as ap
 from apportion.accounts.ledgers import ledger_to_dict
 from apportion.data.centering import Centering
-from apportion.engine import queries
+from apportion.engine import find_engine, queries
 from apportion.privacy import NoiseSource
-from apportion.recommend import MatrixFactorization, factorization
+from apportion.recommend import MatrixFactorization, factorization, offsets
 from tests.reports import undated
 from tests.threads import this_many_threads
 
@@ -74,10 +74,12 @@ def by_numpy(
     regularization: float,
     user_regularization: float,
     drawn: tuple[float, float] = (0.0, 0.0),
+    scatter: float = 1.0,
 ) -> tuple[Any, Any, Any]:
     """Intercepts, items and predictions of all rows, of explicit feedback with an exponent of 1.
 
-    Users' means are ``drawn`` to a number as if they had so many ratings of it more.
+    Users' means are ``drawn`` to a number as if they had so many ratings of it more; labels have a variance
+    of ``scatter`` about their items', which differ as items are expected to.
     """
     user, item, rating = data.user_of_row, data.by_user.other, data.by_user.rating
     assert rating is not None
@@ -91,10 +93,14 @@ def by_numpy(
     # Of every item the mean label, shrunk to a line in the log of its count, in units of the bound.
     y = (rating - means(rating)) / bound
     mean = np.bincount(item, weights=y, minlength=data.items) / counts
-    line = np.polynomial.Polynomial.fit(np.log(counts), mean, 1, w=np.sqrt(counts))(np.log(counts))
-    total = np.sum(counts * (mean - line) ** 2)
-    variance = max(total - len(counts), 1e-3 * total) / np.sum(counts)
-    found = bound * (line + (mean - line) * counts * variance / (counts * variance + 1))
+    seen = counts / scatter
+    logs = np.log(counts) - np.average(np.log(counts), weights=counts)
+    both, weight = np.stack([np.ones(len(counts)), logs], axis=1), seen / (1 + 0.1 * seen.mean())
+    line = both @ np.linalg.solve(both.T * weight @ both + 50 * np.eye(2), both.T * weight @ mean)
+    unsure = 2 * len(counts) / seen.sum() ** 2
+    variance = max(np.sum(seen * (mean - line) ** 2) - len(counts), 0) / seen.sum()
+    variance = (0.01 * variance + 0.1 * unsure) / (0.01 + unsure)
+    found = bound * (line + (mean - line) * seen * variance / (seen * variance + 1))
     intercepts = found.astype(np.float32).astype(float)
 
     offset = rating - intercepts[item]
@@ -197,6 +203,7 @@ class TestWithoutPrivacy:
         self, ratings: ap.Interactions, feedback: Any
     ) -> None:
         settings: dict[str, Any] = {"factors": 3, "sweeps": 3, "feedback": feedback}
+        settings["regularization"] = 0.3 if feedback == "explicit" else 1.5
         exact = MatrixFactorization(**settings, epsilon=INF).fit(ratings)
         solver = ap.GradientDescent(steps=400)
         steps = MatrixFactorization(**settings, epsilon=INF, solver=solver)
@@ -234,10 +241,16 @@ class TestWithoutPrivacy:
         ).fit(ratings)
         bound = 1.0 if center == "user" else 5.0  # the unit of intercepts
         start = np.random.default_rng(5).normal(0.0, 1 / math.sqrt(3), (ratings.items, 3))
-        used = model.released.fold_in
+        used, scatter = model.released.fold_in, 1.0
+        if center == "user":
+            within = offsets.compute(
+                model._settings(ratings), find_engine(engine).load(ratings.rows())
+            )
+            assert within.within is not None
+            scatter = min(within.within, 1.0)
         found, items, predictions = by_numpy(
             ratings, start, 2, bound, center == "user", regularization=0.3, user_regularization=0.2,
-            drawn=(used.mean, used.shrinkage),
+            drawn=(used.mean, used.shrinkage), scatter=scatter,
         )  # fmt: skip
         assert model.released.intercepts is not None
         np.testing.assert_allclose(model.released.intercepts, found, rtol=1e-5, atol=1e-6)
@@ -511,7 +524,10 @@ class TestIntercepts:
             return seen[-1]
 
         with mock.patch.object(Centering, "centers", spying):
-            model = MatrixFactorization(2, 1, epsilon=5.0, catalog=catalog).fit(ratings)
+            penalty = ap.Regularization(users=0.05)  # of halves of their ratings nobody asks then
+            model = MatrixFactorization(
+                2, 1, epsilon=5.0, catalog=catalog, regularization=penalty
+            ).fit(ratings)
             trained = len(seen)
             model.fold_in_many(ratings)
         assert len(seen) == trained + 1
@@ -526,6 +542,7 @@ class TestWhatIsChosen:
         chosen = {
             name: value for name, value in asdict(choice).items() if not name.endswith("weight")
         }
+        chosen["serving_regularization"] = model.released.fold_in.regularization
         assert model.privacy.chosen == chosen
         assert choice.factors == model.items.shape[1]
         assert not set(inputs) & {"factors", "sweeps", "intercept_share"}
@@ -545,7 +562,7 @@ class TestWhatIsChosen:
         assert errors == sorted(errors)
         assert (model.privacy.public_inputs["factors"], set(model.privacy.chosen)) == (
             5,
-            {"sweeps"},
+            {"sweeps", "serving_regularization"},
         )
 
     def test_events_have_no_intercepts(self, ratings: ap.Interactions) -> None:
@@ -567,8 +584,9 @@ class TestWhatIsChosen:
         assert model.privacy.epsilon == pytest.approx(1.5, rel=1e-9)
         assert model.privacy.epsilon <= 1.5
         # All but the training cost what was planned; the training has the rest.
-        first = plan.releases
+        first = [each for each in plan.releases if each.name != "fold-in gains"]
         assert [record.name for record in ledger[: len(first)]] == [each.name for each in first]
+        assert ("fold-in gains" in plan) is (ledger[-1].name == "fold-in gains")
         for record, release in zip(ledger, first, strict=False):
             assert record.mu == pytest.approx(release.mu(plan.target), rel=1e-9)
 

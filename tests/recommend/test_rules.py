@@ -23,6 +23,9 @@ from tests.reports import undated
 DATA = ap.simulate_interactions(users=300, items=20, rows=3000)
 
 
+NOW = rules.PRESENT
+
+
 def save(folder: Path, **settings: Any) -> Path:
     given: dict[str, Any] = {"factors": 3, "sweeps": 2, "epsilon": 5.0, **settings}
     ap.MatrixFactorization(**given).fit(DATA).save(folder)
@@ -35,7 +38,7 @@ def wrong(folder: Path) -> list[str]:
 
 def second_plan(settings: Settings, choice: Choice) -> Plan:
     """As a later version might plan it: user counts have another bound."""
-    plan = rules.RULES[1].plan(settings, choice)
+    plan = rules.RULES[NOW].plan(settings, choice)
     part = Part("users", "number of users, twice", UserBound(2.0, "a user counts twice"))
     users = replace(plan["users"], parts=(part,))
     return replace(
@@ -45,13 +48,13 @@ def second_plan(settings: Settings, choice: Choice) -> Plan:
 
 @pytest.fixture
 def second(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A build that has second rules, and formats that are one higher, besides the first."""
+    """A build that has later rules, and formats that are one higher, besides the first."""
 
     def add(values: dict[str, Any]) -> dict[str, Any]:
         return {**values, "training": {**values["training"], "migrated": True}}
 
-    monkeypatch.setitem(rules.RULES, 2, replace(rules.RULES[1], plan=second_plan))
-    monkeypatch.setattr(rules, "PRESENT", 2)
+    monkeypatch.setitem(rules.RULES, NOW + 1, replace(rules.RULES[NOW], plan=second_plan))
+    monkeypatch.setattr(rules, "PRESENT", NOW + 1)
     for kind, step in ((MODEL, add), (REPORT, dict), (PREPARATION, dict)):
         for name, value in (("number", kind.number + 1), ("steps", {kind.number: step})):
             monkeypatch.setitem(vars(kind), name, value)
@@ -60,14 +63,14 @@ def second(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_model_is_judged_by_the_rules_that_it_names(
     tmp_path: Path, second: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rules, "PRESENT", 1)
+    monkeypatch.setattr(rules, "PRESENT", NOW)
     old = save(tmp_path / "old")
     assert wrong(old) == []
-    monkeypatch.setattr(rules, "PRESENT", 2)
+    monkeypatch.setattr(rules, "PRESENT", NOW + 1)
     # By its own rules the old model is genuine; by the second ones it would not be.
     assert wrong(old) == []
     renumbered = described(old)
-    renumbered["training"]["rules"] = 2
+    renumbered["training"]["rules"] = NOW + 1
     forge(old, model=renumbered)
     assert any("users, parts, bound, because" in line for line in wrong(old))
 

@@ -209,6 +209,8 @@ def without_effect(path: tuple[Any, ...], settings: dict[str, Any]) -> bool:
         names.add("gramian")
     if not explicit:
         names.add("clip")
+    else:  # of training alone: what users' vectors are made with later is chosen
+        names |= {"user_regularization", "exponent"}
     return bool(names & set(path)) or bool(HARMLESS & set(path))
 
 

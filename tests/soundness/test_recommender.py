@@ -164,9 +164,9 @@ def test_ratings_without_a_range(size: float, solver: dict[str, Any]) -> None:
 @pytest.mark.parametrize("engine", ["cpu", "reference"])
 def test_a_vector_beyond_numbers(monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
     def fault(honest: Any) -> Any:
-        def overflowing(self: Any, *systems: Any, bound: float, stretch: bool) -> Any:
-            vectors = honest(self, *systems, bound=None, stretch=False)
-            return self.short_rows(vectors * np.nan, bound)
+        def overflowing(self: Any, *systems: Any, bound: float | None, stretch: bool) -> Any:
+            vectors = np.nan * honest(self, *systems, bound=None, stretch=False)
+            return vectors if bound is None else self.short_rows(vectors, bound)
 
         return overflowing
 

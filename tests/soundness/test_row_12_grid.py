@@ -134,6 +134,7 @@ SUMS = {
     "_added_up": ["ridge, shrunk", "ratings, per item"],  # counts, weights, intercepts
     "_means": ["ratings, shared"],
     "_rating_moments": ["ratings, per item"],
+    "_fold_in_gains": ["ratings, shared"],
     "_mass": ["ridge, shared"],
     "_gramian": ["ratings, shared", "events, per item"],
     "_second_moment": ["ridge, shared"],

@@ -320,8 +320,8 @@ class TestPlantedFaults:
         fit = training(bounds__normalize=True, **INTERCEPTS)
 
         def with_leak(data: ap.Interactions) -> Any:
-            def leaking(sums: Any, noise: float, scale: Any, counts: Any) -> Any:
-                return estimate(sums, noise, scale, data.graph.task_sizes() + 1.0)
+            def leaking(sums: Any, noise: float, scale: Any, counts: Any, scatter: float) -> Any:
+                return estimate(sums, noise, scale, data.graph.task_sizes() + 1.0, scatter)
 
             monkeypatch.setattr(steps, "estimate", leaking)
             return fit(data)

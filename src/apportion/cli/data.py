@@ -1,6 +1,7 @@
 """``apportion data``: known data sets, and simulated ones like them."""
 
 from contextlib import ExitStack
+from enum import StrEnum
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated
 
@@ -17,12 +18,21 @@ from apportion.cli.reading import (
     TimeColumn,
     UserColumn,
 )
+from apportion.cli.spark import Master, find_cluster, start_session
 from apportion.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
     from apportion.data import Interactions
 
 DATA = Path("apportion-data")
+
+
+class Where(StrEnum):
+    """Where data are simulated."""
+
+    cpu = "cpu"
+    spark = "spark"
+
 
 app = typer.Typer(help="Fetch known data sets, or simulate data like them.", no_args_is_help=True)
 
@@ -128,13 +138,19 @@ def _open_url(url: str, offset: int) -> tuple[IO[bytes], int]:
 
 def simulate(
     to: Output,
-    out: Annotated[Path, typer.Option(help="File to write: .parquet or .csv.")],
+    out: Annotated[
+        str, typer.Option(help="File to write: .parquet or .csv; with --engine spark a new folder.")
+    ],
     like: Annotated[Name, typer.Option(help="The data set to imitate.")] = Name.ml_1m,
     users: Annotated[int | None, typer.Option(min=1, help="Users, if not as many.")] = None,
     items: Annotated[int | None, typer.Option(min=1, help="Items, if not as many.")] = None,
     rows: Annotated[int | None, typer.Option(min=1, help="Rows, if not as many.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same data.")] = 0,
     implicit: Annotated[bool, typer.Option("--implicit", help="Events without ratings.")] = False,
+    engine: Annotated[
+        Where, typer.Option(help="spark: any size, on a cluster, into a folder of Parquet files.")
+    ] = Where.cpu,
+    master: Master = None,
 ) -> None:
     """Simulate ratings or events with the size and the long tails of a known data set.
 
@@ -146,22 +162,33 @@ def simulate(
       apportion data simulate --like ml-20m --out events.parquet
 
       apportion data simulate --users 1000 --items 500 --rows 30000 --out ratings.csv
+
+      apportion data simulate --rows 100000000 --users 1000000 --items 50000 --engine spark --out events
     """
-    if out.suffix.lower() not in (".parquet", ".csv"):
+    cluster = find_cluster(engine.value, master, None)
+    path = Path(out)
+    if cluster is None and path.suffix.lower() not in (".parquet", ".csv"):
         raise typer.BadParameter("must end in .parquet or .csv", param_hint="'--out'")
     from apportion.data.files import check_folder
     from apportion.data.simulate import SHAPES, simulate_interactions
 
-    check_folder(out.parent)
+    if cluster is None:
+        check_folder(path.parent)
     shape = SHAPES[like.value].copy()
     shape["users"], shape["items"] = users or shape["users"], items or shape["items"]
     shape["rows"] = rows or shape["rows"]
     if implicit:
         shape["rating_range"] = None
     with to.status("simulating ..."):
-        data = simulate_interactions(**shape, seed=seed)
-        _write(data, out)
-    to.result({"files": [str(out)]})
+        if cluster is None:
+            data = simulate_interactions(**shape, seed=seed)
+            _write(data, path)
+        else:
+            from apportion.data.spark.frames import write_table
+            from apportion.data.spark.simulate import simulate_in_spark
+
+            write_table(simulate_in_spark(start_session(cluster.master), **shape, seed=seed), out)
+    to.result({"files": [out]})
     to.show_paths([out])
 
 

@@ -18,6 +18,7 @@ from apportion.cli.reading import (
     RatingColumn,
     UserColumn,
 )
+from apportion.cli.spark import Master, Store, find_cluster
 from apportion.cli.training import (
     AllocationName,
     BudgetFile,
@@ -117,6 +118,8 @@ def fit(
     unobserved_weight: UnobservedWeight = None,
     feature_bound: FeatureBound = None,
     engine: EngineOption = EngineName.auto,
+    master: Master = None,
+    store: Store = None,
     seed: Annotated[
         int,
         typer.Option(min=0, help="Of the first factors, not of noise.", rich_help_panel="Model"),
@@ -153,6 +156,11 @@ def fit(
       A training whose process was killed, resumed:
 
       apportion fit plays.parquet --implicit --items private --out model --checkpoint going
+
+      A billion rows, on a cluster:
+
+      apportion fit s3a://bucket/plays --engine spark --master spark://host:7077 --store s3a://bucket/rows
+      --implicit --items private --out model
     """
     if not_private and epsilon is not None:
         raise typer.BadParameter("does not go with --epsilon", param_hint="'--not-private'")
@@ -177,9 +185,11 @@ def fit(
             "regularization__items": regularization,
             "regularization__unobserved_weight": unobserved_weight,
             "bounds__feature": feature_bound,
-            "engine": engine.value,
+            "engine": None if engine is EngineName.spark else engine.value,
             "seed": seed,
         },
+        cluster=find_cluster(engine.value, master, store),
+        place=data,
     )
     with to.status("starting ..."):
         # Imported here so that `apportion --help` answers at once.

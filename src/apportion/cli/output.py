@@ -69,7 +69,7 @@ class Output:
         """Print what was found, for people. With ``--json`` and ``--quiet`` nothing."""
         self._found.print(*what, **{"highlight": False, "soft_wrap": _is_text(what), **how})
 
-    def show_paths(self, paths: Sequence[Path]) -> None:
+    def show_paths(self, paths: Sequence[Path | str]) -> None:
         """Say which files were written."""
         for path in paths:
             self.show(f"wrote {escape(printable(path))}")

@@ -15,6 +15,7 @@ from apportion.cli.reading import (
     RatingColumn,
     UserColumn,
 )
+from apportion.cli.spark import Master, Store, find_cluster
 from apportion.cli.training import (
     AllocationName,
     BudgetFile,
@@ -81,6 +82,8 @@ def prepare(
     k: SampledItems = None,
     statistics: StatisticsName = Statistics.shared,
     engine: EngineOption = EngineName.auto,
+    master: Master = None,
+    store: Store = None,
 ) -> None:
     """Release what a training releases first, and show what error to expect, by popularity of items.
 
@@ -111,8 +114,10 @@ def prepare(
             "sweeps": sweeps,
             "offsets__intercept_share": intercept_share,
             "solver": find_solver(Solver.ssp, statistics),
-            "engine": engine.value,
+            "engine": None if engine is EngineName.spark else engine.value,
         },
+        cluster=find_cluster(engine.value, master, store),
+        place=data,
     )
     with to.status("starting ..."):
         if out.exists():

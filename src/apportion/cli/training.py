@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from apportion.cli.reading import DATA_PANEL, Source, read_title_file
+from apportion.cli.spark import Cluster
 
 if TYPE_CHECKING:
     from apportion.accounts.budget import Budget
@@ -48,6 +49,7 @@ class EngineName(StrEnum):
     auto = "auto"
     cpu = "cpu"
     reference = "reference"
+    spark = "spark"
 
 
 class Solver(StrEnum):
@@ -58,7 +60,11 @@ class Solver(StrEnum):
 
 
 Data = Annotated[
-    Path, typer.Argument(metavar="DATA", help="CSV or Parquet file, folder of Parquet, archive.")
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="CSV or Parquet file, folder of Parquet, archive; with --engine spark any path of Hadoop's.",
+    ),
 ]
 Implicit = Annotated[
     bool,
@@ -207,7 +213,8 @@ EngineOption = Annotated[
     EngineName,
     typer.Option(
         "--engine",
-        help="Where sums are computed: cpu is compiled, reference needs no compiler; auto is cpu.",
+        help="Where sums are computed: cpu is compiled, reference needs no compiler, spark is a cluster; "
+        "auto is cpu.",
         rich_help_panel=_MODEL_PANEL,
     ),
 ]
@@ -219,6 +226,8 @@ class Training:
 
     Attributes
         parameters: of the model, by the names of ``set_params``; None for its own choice.
+        cluster: where it runs, if not on this machine alone.
+        place: where the cluster reads the rows.
     """
 
     source: Source
@@ -230,6 +239,8 @@ class Training:
     delta: float
     allocation: "Allocation | None"
     parameters: dict[str, Any] = field(default_factory=dict)
+    cluster: Cluster | None = None
+    place: str = ""
 
     def __post_init__(self) -> None:
         not_private = math.isinf(self.epsilon)
@@ -245,17 +256,25 @@ class Training:
             epsilon=self.epsilon,
             delta=self.delta,
             allocation=self.allocation,
-            parameters=self.parameters,
+            parameters=self.parameters if self.cluster is None else self._on_cluster(self.cluster),
         )
+
+    def _on_cluster(self, cluster: Cluster) -> dict[str, Any]:
+        return {**self.parameters, "engine": cluster.engine()}
 
     def read(self) -> "Interactions":
         """The data."""
         catalog: Path | str | None = None if self.items in (None, "private") else self.items
         if catalog not in (None, "public"):
             catalog = Path(catalog)
-        return self.source.read(
-            items=catalog, rating_range=self.rating_range, outside=self.outside.value
-        )
+        settings: dict[str, Any] = {
+            "items": catalog,
+            "rating_range": self.rating_range,
+            "outside": self.outside.value,
+        }
+        if self.cluster is not None and self.source.data_set is None:
+            return self.cluster.read(self.source, self.place, **settings)
+        return self.source.read(**settings)
 
     def titles(self, path: Path | None, data: "Interactions") -> dict[Any, str] | None:
         """{id: title}, read before training so that a bad file costs no budget."""
@@ -308,7 +327,7 @@ def open_budget(path: Path | None, label: str | None) -> "Budget | None":
 
 
 def find_source(
-    data: Path,
+    data: str,
     data_set: Any,
     columns: tuple[str | None, str | None, str | None],
     implicit: bool,
@@ -318,7 +337,7 @@ def find_source(
     if implicit and positives is not None:
         raise typer.BadParameter("needs ratings; leave out --implicit", param_hint="'--positives'")
     events = implicit or positives is not None
-    return Source(data, data_set, *columns, implicit=events, positives=positives)
+    return Source(Path(data), data_set, *columns, implicit=events, positives=positives)
 
 
 def _check_range(

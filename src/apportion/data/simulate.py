@@ -149,46 +149,102 @@ def simulate_interactions(
 
     ``simulate_interactions(**SHAPES["ml-20m"])`` has the size and the tails of a known data set.
     """
+    shape = check_shape(users, items, rows, rating_range, popular_tenth, active_tenth)
+    rank = whole("rank", rank, at_least=1, at_most=MOST)
+    check_memory("what is to be simulated", (4 * rank + 16) * (users + items) + 24 * rows)
+    rng = np.random.default_rng(whole("seed", seed, at_least=0))
+    taken, popularity, by_popularity = tails(shape, rng)
+    user_vectors = rng.standard_normal((users, rank), dtype=np.float32) / np.float32(rank**0.5)
+    item_vectors = rng.standard_normal((items, rank), dtype=np.float32)
+    place, rating = choose(taken, popularity, user_vectors, item_vectors, int(rng.integers(2**63)))
+    user = np.repeat(np.arange(users, dtype=np.int32), taken)
+    between = shape["rating_range"]
+    if between is not None:
+        noise = rng.standard_normal(rows, dtype=np.float32)
+        means = rng.standard_normal(users, dtype=np.float32)
+        qualities = rng.standard_normal(items, dtype=np.float32)
+        rate(rating, noise, means[user], qualities[place], between)
+    return Interactions(
+        user,
+        by_popularity[place],
+        None if between is None else rating,
+        items=items,
+        rating_range=between,
+        outside="clip",
+    )
+
+
+def check_shape(
+    users: int,
+    items: int,
+    rows: int,
+    rating_range: tuple[float, float] | None,
+    popular_tenth: float,
+    active_tenth: float,
+) -> Shape:
+    """A shape that can be simulated; ``ParameterError`` for others."""
     users = whole("users", users, at_least=1, at_most=MOST)
     items = whole("items", items, at_least=1, at_most=MOST)
     rows = whole("rows", rows, at_least=users)
-    rank = whole("rank", rank, at_least=1, at_most=MOST)
-    rating_range = check_range(rating_range)
     if rows > users * items:
         raise ParameterError(f"rows must be at most users times items, {users * items}, got {rows}")
-    popular_tenth = number("popular_tenth", popular_tenth, at_least=0.1, at_most=0.99)
-    active_tenth = number("active_tenth", active_tenth, at_least=0.1, at_most=0.99)
-    check_memory("what is to be simulated", (4 * rank + 16) * (users + items) + 24 * rows)
-    rng = np.random.default_rng(whole("seed", seed, at_least=0))
-    taken = _user_sizes(rng.permutation(_long_tail(users, active_tenth)), rows, items)
-    popularity = _popularity(items, popular_tenth, taken)
-    by_popularity = rng.permutation(items)
-    user_vectors = rng.standard_normal((users, rank), dtype=np.float32) / np.float32(rank**0.5)
-    item_vectors = rng.standard_normal((items, rank), dtype=np.float32)
-    place = np.empty(rows, dtype=np.int32)
-    taste = np.empty(rows, dtype=np.float32)
-    start = np.concatenate([[0], np.cumsum(taken)])
+    return Shape(
+        users=users,
+        items=items,
+        rows=rows,
+        rating_range=check_range(rating_range),
+        popular_tenth=number("popular_tenth", popular_tenth, at_least=0.1, at_most=0.99),
+        active_tenth=number("active_tenth", active_tenth, at_least=0.1, at_most=0.99),
+    )
+
+
+def tails(
+    shape: Shape, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
+    """How many items each user takes, [users]; the items' chances of a draw in falling order, [items]; and
+    which item has which place in that order, [items].
+    """
+    share = rng.permutation(_long_tail(shape["users"], shape["active_tenth"]))
+    taken = _user_sizes(share, shape["rows"], shape["items"])
+    popularity = _popularity(shape["items"], shape["popular_tenth"], taken)
+    return taken, popularity, rng.permutation(shape["items"])
+
+
+def choose(
+    taken: NDArray[np.int64],
+    popularity: NDArray[np.float64],
+    user_vectors: NDArray[np.float32],
+    item_vectors: NDArray[np.float32],
+    seed: int,
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """The items of some users, by their place in the order of popularity, and how well they agree, [rows]."""
+    rows = int(taken.sum())
+    place, taste = np.empty(rows, dtype=np.int32), np.empty(rows, dtype=np.float32)
     agreement = twin.LOWEST + np.arange(int(-2 * twin.LOWEST * twin.STEPS)) / twin.STEPS
     chance = expit(_FUSSY * (agreement - 1)).astype(np.float32)
     (twin if kernels is None else kernels).choose(
-        start, np.cumsum(popularity), chance, user_vectors, item_vectors, place, taste,
-        int(rng.integers(2**63)), thread_count(),
+        np.concatenate([[0], np.cumsum(taken)]), np.cumsum(popularity), chance, user_vectors,
+        item_vectors, place, taste, seed, thread_count(),
     )  # fmt: skip
-    user = np.repeat(np.arange(users, dtype=np.int32), taken)
-    rating = None
-    if rating_range is not None:
-        low, high = rating_range
-        mean, quality, agreement, noise = np.array(_PARTS, dtype=np.float32)
-        rating = taste
-        rating *= agreement
-        rating += noise * rng.standard_normal(rows, dtype=np.float32)
-        rating += (mean * rng.standard_normal(users, dtype=np.float32))[user]
-        rating += (quality * rng.standard_normal(items, dtype=np.float32))[place]
-        rating *= np.float32((high - low) / 3.5)
-        rating += np.float32(low + 0.5 * (high - low))
-    return Interactions(
-        user, by_popularity[place], rating, items=items, rating_range=rating_range, outside="clip"
-    )
+    return place, taste
+
+
+def rate(
+    taste: NDArray[np.float32],
+    noise: NDArray[np.float32],
+    user_mean: NDArray[np.float32],
+    item_mean: NDArray[np.float32],
+    between: tuple[float, float],
+) -> None:
+    """Turn agreements [rows] into ratings, in place; they may lie outside the range."""
+    low, high = between
+    mean, quality, agreement, spread = np.array(_PARTS, dtype=np.float32)
+    taste *= agreement
+    taste += spread * noise
+    taste += mean * user_mean
+    taste += quality * item_mean
+    taste *= np.float32((high - low) / 3.5)
+    taste += np.float32(low + 0.5 * (high - low))
 
 
 def _long_tail(size: int, tenth: float) -> NDArray[np.float64]:

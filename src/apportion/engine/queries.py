@@ -12,6 +12,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.data.centering import Centering
+
 Array = NDArray[np.float64]
 Clip = Literal["user", "row"]
 
@@ -145,6 +147,23 @@ class UserSystems:
         return (
             self.regularization * np.maximum(rows_of_user.astype(np.float64), 1.0) ** self.exponent
         )
+
+
+@dataclass(frozen=True, eq=False)
+class FoldInGains(Query):
+    """How much users' vectors help to predict ratings that they were not made from, [1, systems].
+
+    A user's rows are taken in two halves, every other one. From either half its center and a vector are
+    made, for every system with these items, and the other half is predicted: its squared errors without the
+    vector less those with it, added up, in units of ``unit`` times the root of the user's number of rows.
+    A user's part is brought to a norm of at most 1. ``intercepts`` [tasks] are subtracted first.
+    """
+
+    items: Array
+    systems: tuple[UserSystems, ...]
+    centering: Centering
+    intercepts: Array | None
+    unit: float
 
 
 # Weights of the pairs of a graph; a user's depend on its own pairs, released values and public settings.

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from apportion.data.centering import Centering, rating_moments
 from apportion.engine import queries
 from apportion.engine.base import Array, Block, Units
+from apportion.engine.gains import fold_in_gains
 from apportion.engine.held import HeldRows
 from apportion.engine.queries import Query, Sample
 from apportion.errors import ReleaseError
@@ -34,6 +35,8 @@ class LocalSession(HeldRows):
                 yield 0, (self._means(query, *grids),)
             case queries.RatingMoments():
                 yield 0, (self._rating_moments(query, *grids),)
+            case queries.FoldInGains():
+                yield 0, (self._fold_in_gains(query, *grids),)
             case queries.Counts():
                 graph, _ = self._chosen.graph()
                 yield 0, (self._added_up(graph.task, _count_parts(graph, query), *grids),)
@@ -72,6 +75,16 @@ class LocalSession(HeldRows):
     def _rating_moments(self, query: queries.RatingMoments, grid: float) -> Units:
         parts = rating_moments(self._given.start, self._given.label, query.middle, query.half)
         parts *= scale_down(row_norms(parts), 2.0)[:, None]
+        return np.asarray(rounding.truncated(parts, grid).sum(axis=0, keepdims=True))
+
+    def _fold_in_gains(self, query: queries.FoldInGains, grid: float) -> Units:
+        def solve(*systems: Any) -> Array:
+            vectors: Array = self._kernels.solve_users(*systems, bound=None, stretch=False)
+            return vectors
+
+        parts = np.nan_to_num(fold_in_gains(solve, self._chosen, query), posinf=0.0, neginf=0.0)
+        parts = np.clip(parts, -0.5, 0.5)
+        parts *= scale_down(row_norms(parts), 1.0)[:, None]
         return np.asarray(rounding.truncated(parts, grid).sum(axis=0, keepdims=True))
 
     def _gramian(self, grid: float) -> Units:

@@ -11,7 +11,14 @@ from apportion.recommend import offsets
 from apportion.recommend.intercepts import estimate
 from apportion.recommend.preparation import Preparation
 from apportion.recommend.settings import Choice, GradientDescent, Settings
-from apportion.recommend.training import Array, Knowledge, Step, as_singles, data_warnings
+from apportion.recommend.training import (
+    Array,
+    Knowledge,
+    Step,
+    as_singles,
+    data_warnings,
+    scatter_of,
+)
 from apportion.tasks.exact import largest_eigenvalues, minimize_smooth
 from apportion.tasks.losses import find_loss
 from apportion.tasks.penalty import Penalty
@@ -48,7 +55,8 @@ def learn_offsets(
     session.center(centering)
     if choice.intercept_share > 0:
         [sums] = exact(session, queries.Intercepts(settings.label))
-        found = settings.label * estimate(sums[:, 0] / settings.label, 0.0, scale, counts)
+        scatter = scatter_of(settings, preparation.offset)
+        found = settings.label * estimate(sums[:, 0] / settings.label, 0.0, scale, counts, scatter)
         intercepts = as_singles(found)
         session.center(centering, intercepts.astype(np.float64))
     ridge = settings.regularization * counts**settings.exponent

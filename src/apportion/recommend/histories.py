@@ -97,6 +97,11 @@ def _ratings(values: Sequence[Any], within: tuple[float, float]) -> Array:
     return ratings
 
 
+def is_spark_frame(table: Any) -> bool:
+    """Whether this is a frame of Spark."""
+    return type(table).__module__.startswith("pyspark.sql") and hasattr(table, "mapInArrow")
+
+
 def read_histories(
     histories: Any, explicit: bool, within: tuple[float, float] | None
 ) -> Interactions:

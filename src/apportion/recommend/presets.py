@@ -202,6 +202,7 @@ def algorithm_3(
             users=regularization,
             exponent=1.0,
             unobserved_weight=0.0 if explicit else unobserved_weight,
+            validation_share=0.03,  # not spent: the users' penalty is given
         ),
         bounds=Bounds(feature=feature_bound, label=label_bound, normalize=False),
         offsets=Offsets(center="global", mean_share=0.02, intercept_share=0.0),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from apportion.data.ids import Integers
 from apportion.engine.topk import ItemScores, top
 from apportion.errors import DataError, NotFittedError, ParameterError
 from apportion.frames import pl
-from apportion.recommend.histories import History, read_histories
+from apportion.recommend.histories import History, is_spark_frame, read_histories
 from apportion.recommend.model import Array, Ids, ItemModel, Scores
 from apportion.recommend.scoring import Scorer, Wanted, rows_at_once
 
@@ -158,10 +158,16 @@ class Recommender:
 
         Args:
             histories: ``Interactions``, or a table with columns user, item and, for a model of ratings,
-                rating. Items that the model does not know are left out.
+                rating. Items that the model does not know are left out. For a frame of Spark the table is
+                one, too, and is computed there, when it is used.
             k, exclude, items, diversity: as for ``recommend``, for every user alike.
             on_users: is told, after each block, how many users it had.
         """
+        if is_spark_frame(histories):
+            from apportion.recommend.spark import recommend_frame
+
+            given = {"exclude": exclude, "items": items, "diversity": diversity}
+            return cast("pl.DataFrame", recommend_frame(self, histories, k, **given))
         step = self.released.fold_in
         histories = read_histories(histories, step.feedback == "explicit", step.rating_range)
         k = whole("k", k, at_least=1)

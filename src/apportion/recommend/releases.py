@@ -12,7 +12,10 @@ from apportion.privacy import Part, UserBound
 from apportion.recommend.settings import Choice, GradientDescent, Settings, SufficientStatistics
 
 MEAN, MOMENTS, COUNTS, WEIGHTS = "mean", "rating moments", "counts", "weights"
-USERS, INTERCEPTS, POPULARITY = "users", "intercepts", "popularity"
+USERS, INTERCEPTS, POPULARITY, GAINS = "users", "intercepts", "popularity", "fold-in gains"
+# Penalties of users' vectors that are compared: for vectors whose products with items have these variances,
+# relative to what nobody can predict.
+PENALTIES = (1.0, 0.3, 0.1, 0.03, 0.01)
 _BUDGET = "a user's squared weights sum to <= 1"
 
 
@@ -129,6 +132,18 @@ def item_step(settings: Settings, sweep: int, factors: int, share: float) -> Dec
     return Declared(name, (A, b), share, (solver.gram_share, 1 - solver.gram_share))
 
 
+def fold_in_gains(settings: Settings) -> Declared:
+    """Which penalty of users' vectors predicts best what they were not made from.
+
+    Sensitivity: a user's part, whatever it is, is scaled down to a norm of at most 1. It depends on this
+    user's rows and on released values.
+    """
+    bound = UserBound(1.0, "a user's gains are scaled down to a norm of 1")
+    what = "by how much users' vectors help, by penalty"
+    part = Part(GAINS, what, bound, width=len(PENALTIES))
+    return Declared(GAINS, (part,), settings.validation_share, tasks=1)
+
+
 def item_query(settings: Settings) -> queries.RightHandSides | queries.Statistics:
     """The query of ``item_step``, for sufficient statistics."""
     right = queries.RightHandSides(settings.label, settings.feature_bound, settings.clip)
@@ -139,19 +154,20 @@ def item_query(settings: Settings) -> queries.RightHandSides | queries.Statistic
 def plan(settings: Settings, choice: Choice | None) -> Plan:
     """All releases of a training, in their order; without a choice, what is left for it."""
     declared = before_training(settings)
-    left = 1 - math.fsum(each.share for each in declared)
+    last = [fold_in_gains(settings)] if settings.validated else []
+    left = 1 - math.fsum(each.share for each in (*declared, *last))
     if choice is None:
         of_rest = "intercepts and sweeps" if settings.explicit else "sweeps"
-        return Plan(settings.target, tuple(declared), left, of_rest)
+        return Plan(settings.target, (*declared, *last), left, of_rest)
     if choice.intercept_share > 0:
         declared.append(intercepts(settings, left * choice.intercept_share))
     if choice.sweeps == 0:
         declared.append(popularity(left))
-        return Plan(settings.target, tuple(declared))
-    of_sweep = (1 - math.fsum(each.share for each in declared)) / choice.sweeps
+        return Plan(settings.target, (*declared, *last))
+    of_sweep = (1 - math.fsum(each.share for each in (*declared, *last))) / choice.sweeps
     of_gramian = settings.shares.gramian if settings.gramian else 0.0
     for sweep in range(1, choice.sweeps + 1):
         if settings.gramian:
             declared.append(gramian(settings, sweep, choice.factors, of_sweep * of_gramian))
         declared.append(item_step(settings, sweep, choice.factors, of_sweep * (1 - of_gramian)))
-    return Plan(settings.target, tuple(declared))
+    return Plan(settings.target, (*declared, *last))

@@ -72,9 +72,10 @@ def _read(settings: Any, choice: Any) -> tuple[Settings, Choice]:
 
 
 def _read_first(settings: Any, choice: Any) -> tuple[Settings, Choice]:
-    """One unobserved weight was given, for training and serving alike; none was chosen."""
+    """One unobserved weight was given, for training and serving alike; none was chosen. So for penalties."""
     weight = settings["unobserved_weight"]
-    return _read(settings, {**choice, "unobserved_weight": weight, "serving_weight": weight})
+    used = {"unobserved_weight": weight, "serving_weight": weight, "serving_regularization": 0.0}
+    return _read({**settings, "validation_share": 0.0}, {**choice, **used})
 
 
 def _inputs(settings: Settings, choice: Choice, items: int) -> dict[str, Any]:

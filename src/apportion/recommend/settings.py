@@ -78,16 +78,21 @@ class Regularization:
 
     Attributes
         items: by default 0.05 (explicit) or 1.5 (implicit).
-        users: by default that of items (explicit) or twice that (implicit).
+        users: by default twice that of items (implicit); for ratings that of items in training, and a
+            penalty that does not grow with n when vectors are made from the released items. It follows
+            from a small release after the last sweep: how much users' vectors help to predict ratings
+            that they were not made from.
         exponent: by default 1 (explicit) or 0 (implicit).
         unobserved_weight: of pairs without an event (implicit), in training and ever after; ``"auto"`` for
             what is chosen.
+        validation_share: the portion of the whole budget for that release.
     """
 
     items: float | None = None
     users: float | None = None
     exponent: float | None = None
     unobserved_weight: float | Literal["auto"] = "auto"
+    validation_share: float = 0.03
 
     def __post_init__(self) -> None:
         for name in ("items", "users"):
@@ -98,6 +103,8 @@ class Regularization:
         if not is_auto(self.unobserved_weight):
             name = "regularization.unobserved_weight"
             number(name, self.unobserved_weight, at_least=0, at_most=LARGEST)
+        share = self.validation_share
+        number("regularization.validation_share", share, at_least=LEAST_SHARE, below=1)
 
 
 @dataclass(frozen=True)
@@ -185,6 +192,7 @@ class Choice:
         intercept_share: of the budget of intercepts and sweeps (ratings).
         unobserved_weight: of pairs without an event (events), in training.
         serving_weight: the same when a user's vector is made from the released items.
+        serving_regularization: the penalty of that vector (ratings), if it follows from a release.
     """
 
     factors: int
@@ -192,12 +200,13 @@ class Choice:
     intercept_share: float
     unobserved_weight: float = 0.0
     serving_weight: float = 0.0
+    serving_regularization: float = 0.0
 
     def __post_init__(self) -> None:
         whole("factors", self.factors, at_least=1)
         whole("sweeps", self.sweeps, at_least=0)
         number("intercept_share", self.intercept_share, at_least=0, below=1)
-        for name in ("unobserved_weight", "serving_weight"):
+        for name in ("unobserved_weight", "serving_weight", "serving_regularization"):
             number(name, getattr(self, name), at_least=0, at_most=LARGEST)
 
 
@@ -225,6 +234,7 @@ class Settings:
     normalize: bool
     shares: Shares
     rating_range: tuple[float, float] | None
+    validation_share: float
 
     @property
     def private(self) -> bool:
@@ -242,6 +252,11 @@ class Settings:
         solver = self.solver
         own = isinstance(solver, SufficientStatistics) and solver.matrices == "shared"
         return self.private and own
+
+    @property
+    def validated(self) -> bool:
+        """Whether the penalty of served vectors follows from a release after the last sweep."""
+        return self.private and self.validation_share > 0
 
     @property
     def gramian(self) -> bool:
@@ -330,6 +345,9 @@ def resolve(
         normalize=not explicit if bounds.normalize is None else bool(bounds.normalize),
         shares=shares,
         rating_range=rating_range if explicit else None,
+        validation_share=float(penalty.validation_share)
+        if explicit and penalty.users is None
+        else 0.0,
     )
 
 
@@ -387,6 +405,8 @@ def public_inputs(settings: Settings, choice: Choice) -> dict[str, Any]:
         unused |= {"center", "label_bound", "mean_share"}
     if settings.center == "none":
         unused.add("mean_share")
+    if not settings.validated:
+        unused.add("validation_share")
     if not settings.private:
         unused |= {"normalize", "feature_bound", "label_bound", "shares", "mean_share"}
     used = {
@@ -400,6 +420,8 @@ def public_inputs(settings: Settings, choice: Choice) -> dict[str, Any]:
     others = {"unobserved_weight", "serving_weight"} if settings.explicit else {"intercept_share"}
     if settings.unobserved_weight is not None:  # one is given, for both
         others.add("serving_weight")
+    if choice.serving_regularization == 0:
+        others.add("serving_regularization")
     return used | {name: value for name, value in chosen.items() if name not in others}
 
 

@@ -108,12 +108,19 @@ def weighting(settings: Settings, sizes: Array | None, ledger: Ledger) -> Array 
 def typical_weights(settings: Settings, preparation: Preparation) -> tuple[Array, Array]:
     """About what weight an item's users have, and about how many they are, [items] each."""
     ledger = preparation.ledger
-    return settings.allocation.typical_weights(
-        weighting(settings, preparation.sizes, ledger),
-        expected_counts(preparation),
-        preparation.sums,
-        noise_of(ledger, releases.WEIGHTS),
+    of_sums = noise_of(ledger, releases.WEIGHTS)
+    sums = preparation.sums
+    scale, counts = settings.allocation.typical_weights(
+        weighting(settings, preparation.sizes, ledger), expected_counts(preparation), sums, of_sums
     )
+    of_counts = noise_of(ledger, COUNTS)
+    if not settings.explicit or preparation.sizes is None or min(of_counts, of_sums) <= 0:
+        return scale, counts
+    # Sums of weights are counts, too, on another scale: both together are less noisy than either.
+    trust = np.square(of_counts * scale / of_sums)
+    both = (preparation.sizes + trust * (sums / scale)) / (1.0 + trust)
+    noise = of_counts / math.sqrt(1.0 + float(np.median(trust)))
+    return scale, expected_sizes(both, noise)
 
 
 def expected_counts(preparation: Preparation) -> Array | None:
@@ -201,11 +208,20 @@ def learn_offsets(
         release = plan[releases.INTERCEPTS].open(curator, session.tasks)
         [sums] = released(session, queries.Intercepts(settings.label), release)
         noise = release.records[0].noise_scale / settings.label
-        found = settings.label * estimate(sums[:, 0] / settings.label, noise, scale, counts)
+        scatter = scatter_of(settings, preparation.offset)
+        found = settings.label * estimate(
+            sums[:, 0] / settings.label, noise, scale, counts, scatter
+        )
         intercepts = as_singles(found)
         session.center(centering, intercepts.astype(np.float64))
     ridge = settings.regularization * scale * counts**settings.exponent
     return Knowledge(ridge, scale, scale * counts, preparation.users, intercepts)
+
+
+def scatter_of(settings: Settings, offset: offsets.Offset) -> float:
+    """The variance of labels about the intercepts of items, in units of the squared label bound."""
+    within = offset.within
+    return 1.0 if within is None else min(within / settings.label / settings.label, 1.0)
 
 
 def as_singles(values: Array) -> NDArray[np.float32]:
@@ -237,8 +253,9 @@ def private_step(
             [packed] = released(session, queries.Gramian(), release)
             gramian = positive_part(unpack(packed, choice.factors)[0])
         declared = plan[f"sweep {sweep}"]
-        # The last sweep gets whatever is left, to the last digit.
-        mu = curator.ledger.affordable_mu() if sweep == choice.sweeps else None
+        # The last release gets whatever is left, to the last digit.
+        last = sweep == choice.sweeps and not settings.validated
+        mu = curator.ledger.affordable_mu() if last else None
         release = declared.open(curator, session.tasks, mu)
         penalty = Penalty(known.ridge, choice.unobserved_weight * known.scale, gramian)
         if isinstance(settings.solver, GradientDescent):

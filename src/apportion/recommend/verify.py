@@ -28,6 +28,7 @@ from apportion.recommend.contents import unpack
 from apportion.recommend.model import ItemModel
 from apportion.recommend.releases import COUNTS
 from apportion.recommend.rules import Rules, rules_of
+from apportion.recommend.serving import penalty_of
 from apportion.recommend.settings import Choice, Settings
 
 if TYPE_CHECKING:
@@ -165,12 +166,13 @@ def _inputs(rules: Rules, settings: Settings, choice: Choice, model: ItemModel) 
 
 def _fold_in(settings: Settings, choice: Choice, model: ItemModel) -> Iterator[str]:
     used = model.fold_in
+    regularization, exponent = penalty_of(settings, choice)
     if used.shrinkage > 0 and settings.center != "user":
         yield "users' means are drawn towards that of all, but none are subtracted"
     for name, found, said in (
         ("feedback", used.feedback, settings.feedback),
-        ("regularization", used.regularization, settings.user_regularization),
-        ("exponent", used.exponent, settings.exponent),
+        ("regularization", used.regularization, regularization),
+        ("exponent", used.exponent, exponent),
         ("unobserved_weight", used.unobserved_weight, choice.serving_weight),
         ("center", used.center, settings.center),
         ("rating_range", used.rating_range, settings.rating_range),

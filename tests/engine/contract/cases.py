@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from apportion.allocation import AdaptiveWeights
+from apportion.data.centering import Centering
 from apportion.data.rows import Rows
 from apportion.engine import CpuEngine, Engine, ReferenceEngine, Session, queries
 from apportion.privacy import UserBound
@@ -114,6 +115,15 @@ def asked(rows: Rows) -> dict[str, Asked]:
         found["right-hand sides, users scaled"] = Asked(whole, (G * L,), (False,))
         both = queries.Statistics(whole)
         found["statistics, users scaled"] = Asked(both, (G * G, G * L), (True, False))
+    items = np.random.default_rng(2).normal(size=(rows.tasks, d))
+    gains = queries.FoldInGains(
+        items,
+        (queries.UserSystems(0.5, 0.0), queries.UserSystems(0.1, 1.0)),
+        Centering("user", 0.5, 2.0),
+        0.1 * items[:, 0],
+        4.0,
+    )
+    found["fold-in gains"] = Asked(gains, (1.0,), (False,), False)
     if rows.feature_row is None and (len(np.unique(_pairs(rows), axis=0)) == len(rows.task)):
         found["intercepts"] = Asked(queries.Intercepts(L), (L,), (False,))
     return found

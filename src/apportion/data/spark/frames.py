@@ -46,6 +46,17 @@ def find_frame(frame: Any) -> Any:
     return frame
 
 
+def write_table(frame: Any, path: str) -> None:
+    """Write a frame as Parquet files into a new folder."""
+    with spark_errors():
+        try:
+            frame.write.mode("error").parquet(path)
+        except Exception as error:
+            if "PATH_ALREADY_EXISTS" in str(error) or "already exists" in str(error):
+                raise ParameterError(f"{path} exists already; choose another folder") from None
+            raise
+
+
 def columns_of(frame: Any, ids: Sequence[str], numbers: Sequence[str]) -> Any:
     """These columns of a frame alone, ids as text, bytes or 64 bits, numbers as float64."""
     from pyspark.sql import functions
@@ -104,10 +115,21 @@ def sharded(
         nobody = cut(labels(session, 1)[0], shard_bytes(build(ids, {})))
         return session.createDataFrame(pa.Table.from_batches(nobody)), 1
     shards = _shard_count(rows, session) if shards is None else shards
-    if dict(frame.dtypes)[user] == "string":
-        frame = frame.mapInArrow(_Plain(user), frame.schema)
     build_task = _Build(labels(session, shards), Traveling(session, ids), build)
-    return frame.repartition(shards, user).mapInArrow(build_task, SCHEMA), shards
+    frame = _plain_users(frame, user).repartition(shards, user)
+    return frame.mapInArrow(build_task, SCHEMA), shards
+
+
+def by_user(frame: Any, user: str) -> Any:
+    """The frame with all rows of a user in one partition, however its id is written."""
+    shards = _shard_count(frame.count(), frame.sparkSession)
+    return _plain_users(frame, user).repartition(shards, user)
+
+
+def _plain_users(frame: Any, user: str) -> Any:
+    if dict(frame.dtypes)[user] != "string":
+        return frame
+    return frame.mapInArrow(_Plain(user), frame.schema)
 
 
 @dataclass(frozen=True)

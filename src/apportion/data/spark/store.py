@@ -89,6 +89,11 @@ def write_store(
     return store
 
 
+def is_stored(session: Any, path: str) -> bool:
+    """Whether a folder holds a finished store."""
+    return _manifest(own_session(session), path) is not None
+
+
 def read_store(session: Any, path: str) -> Store:
     """What was written."""
     session = own_session(session)
