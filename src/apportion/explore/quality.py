@@ -170,7 +170,7 @@ def _of_plans(values: Sequence[Mapping[str, Any]], explicit: bool) -> Quality:
 def chosen_panel(quality: Quality, at: float) -> str:
     """The panel of the explorer: a slider, and a chart for each epsilon; ``at`` is the model's own."""
     epsilons = list(quality.private)
-    start = min(range(len(epsilons)), key=lambda i: abs(math.log(epsilons[i] / max(at, 1e-9))))
+    start = min(range(len(epsilons)), key=lambda i: abs(math.log(epsilons[i]) - math.log(at)))
     charts = "".join(
         f'<div data-epsilon="{epsilon:g}"{"" if place == start else " hidden"}>'
         f"{_chart(quality, epsilon)}</div>"
