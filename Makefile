@@ -15,7 +15,7 @@ FAST := tests/test_rounding.py tests/test_warnings.py tests/allocation/test_weig
 	tests/soundness/test_row_12_grid.py tests/soundness/test_worst_users.py tests/tasks/test_losses.py \
 	tests/tasks/test_shared.py
 
-.PHONY: native demo test engines browser fast lowest test-all test-slow audit lint types format pictures golden lock sbom clean
+.PHONY: native demo test engines browser fast lowest test-all test-slow audit lint types format pictures screenshot golden lock sbom clean
 
 demo: $(NATIVE)
 	$(BIN)/apportion demo
@@ -73,6 +73,10 @@ format: $(READY)
 # The pictures of the README and of docs/.
 pictures: $(READY)
 	$(BIN)/python docs/pictures.py
+
+# The README's picture of the explorer.
+screenshot: browser demo
+	PYTHONPATH=. $(BIN)/python docs/screenshot.py
 
 # One file of each format that is written now: tests/golden/README.md says when.
 golden: $(NATIVE)
