@@ -86,6 +86,7 @@ def test_what_everyone_may_import_imports_nothing_of_a_room() -> None:
     allowed = {
         "plain": {"apportion.errors"},
         "json_text": {"apportion.errors"},
+        "progress": {"apportion.errors"},
         "native": {"apportion"},
         "threads": {"apportion.limits"},
         "checks": {"apportion.errors"},

@@ -39,6 +39,21 @@ def test_help(arguments: list[str]) -> None:
         assert "Examples" in result.stdout
 
 
+def test_shells_complete_commands_and_options() -> None:
+    command = [sys.executable, "-c", "from apportion.cli import main; main()"]
+    for line, place, expected in (
+        ("apportion fi", "1", {"fit", "fit-tasks"}),
+        ("apportion recommend --hist", "2", {"--history", "--histories"}),
+        ("apportion fit x --engine c", "4", {"cpu"}),
+    ):
+        asked = {"_APPORTION_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": place}
+        done = subprocess.run(
+            command, capture_output=True, text=True, env={**os.environ, **asked}, check=True
+        )
+        assert set(done.stdout.split()) == expected
+    assert "complete -o default -F" in apportion("--show-completion", "bash").stdout
+
+
 def test_demo(tmp_path: Path) -> None:
     result = apportion("demo", cwd=tmp_path)
     assert result.returncode == 0, result.stderr

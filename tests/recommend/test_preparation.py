@@ -236,8 +236,8 @@ def test_warnings_of_a_preparation_are_those_of_the_model() -> None:
     [warning] = preparation.warnings
     assert "read from the data" in warning
     copy = Preparation.from_json(preparation.to_json())
-    assert model().fit(listed, preparation=copy).privacy.warnings == (warning,)
-    assert model().fit(found).privacy.warnings == (warning,)
+    assert warning in model().fit(listed, preparation=copy).privacy.warnings
+    assert warning in model().fit(found).privacy.warnings
     exact = ap.AdaptiveWeights(counts=ap.PublicCounts())
     twice = model(allocation=exact).prepare(found).warnings
     assert model(allocation=exact).fit(found).privacy.warnings == twice

@@ -215,7 +215,7 @@ def fit(
 
         model.fit(
             interactions,
-            on_sweep=show,
+            progress=show,
             preparation=prepared,
             budget=source,
             checkpoint=not (no_checkpoint or not_private) if checkpoint is None else checkpoint,
