@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from apportion.cli.budget import show_history, values_of
 from apportion.cli.output import Html, Output
 from apportion.cli.reading import Model
 from apportion.errors import DataError, printable
 
 if TYPE_CHECKING:
+    from apportion.accounts import PrivacyReport
+    from apportion.accounts.budget import Budget
+    from apportion.accounts.history import Training
     from apportion.folders.comparing import Check
 
 # Of an evaluation, what is worth publishing: overall and by popularity of items.
@@ -41,6 +45,13 @@ def report(
         Path | None,
         typer.Option(
             metavar="PUB", help="With --verify: the folder must be signed with this public key."
+        ),
+    ] = None,
+    budget: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Find the training in this budget; an error if it has not paid for this model.",
         ),
     ] = None,
     sign: Annotated[
@@ -91,6 +102,8 @@ def report(
 
       apportion report model --verify
 
+      apportion report model --budget budget.db
+
       apportion report model --full --registry entry.yaml --utility evaluation.json
 
       Signed, with a key pair that OpenSSL makes (or ssh-keygen -t ed25519):
@@ -107,11 +120,13 @@ def report(
         raise typer.BadParameter("goes with --verify only", param_hint="'--key'")
     if html is not None and (verify or sign is not None):
         raise typer.BadParameter("goes with no other option", param_hint="'--html'")
-    if sign is not None and verify:
-        raise typer.BadParameter("does not go with --verify", param_hint="'--sign'")
+    if sign is not None and (verify or budget is not None):
+        raise typer.BadParameter("does not go with --verify or --budget", param_hint="'--sign'")
     if utility is not None and not full and registry is None:
         raise typer.BadParameter("goes with --full or --registry only", param_hint="'--utility'")
-    if (full or registry is not None) and (verify or sign is not None or html is not None):
+    if (full or registry is not None) and (
+        verify or sign is not None or html is not None or budget is not None
+    ):
         raise typer.BadParameter("go with no other option", param_hint="'--full' / '--registry'")
     if sign is not None:
         _sign(to, model, sign)
@@ -122,6 +137,7 @@ def report(
     from apportion.recommend.loading import load_any, verify_any
 
     privacy = load_any(model).privacy
+    paid = None if budget is None else _find(to, privacy, budget)
     if verify:
         from apportion.accounts.signatures import read_public_key
 
@@ -132,9 +148,41 @@ def report(
             from apportion.explore import report_page, write_page
 
             write_page(html, report_page(privacy, model.resolve().name))
-        to.result(json.loads(privacy.to_json()))
+        values = json.loads(privacy.to_json())
+        if paid is not None:
+            values["paid"] = values_of(*paid)
+        to.result(values)
         to.show(privacy)
         to.show_paths([] if html is None else [html])
+    if paid is not None:
+        show_history(to, [paid[0]], paid[1])
+
+
+def _find(to: Output, privacy: "PrivacyReport", path: Path) -> "tuple[Training, Budget]":
+    """The training that paid for a model, and its budget; an error if its line says something else."""
+    from apportion.accounts.budget import Budget
+
+    trail, budget = privacy.trail, Budget(path)
+    if trail is None or not trail.training:
+        raise DataError("the report names no training: no budget paid for this model")
+    training = budget.training(trail.training)
+    if training is None:
+        raise DataError(f"{path} does not have the training {trail.training} that the report names")
+    records = list(privacy.ledger)
+    if not all(record in records for record in training.releases) or not training.releases:
+        raise DataError(
+            f"training {trail.training[:8]} has released something else than this model"
+        )
+    # What was prepared before has been paid as a training of its own.
+    paid = [record for one in budget.history() for record in one.releases]
+    if not all(record in paid for record in records):
+        raise DataError(f"{path} has not paid for all releases of this model")
+    if trail.digest != training.digest:
+        to.warn(
+            f"the budget knows the model of training {trail.training[:8]} by another digest: this one was "
+            "saved again, with other titles, or it is another model with the same releases"
+        )
+    return training, budget
 
 
 def _disclose(
