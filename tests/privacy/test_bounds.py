@@ -40,6 +40,18 @@ def test_clipped_rows_are_within_the_bound(rows: np.ndarray, bound: float) -> No
         assert norm_squared(row) <= Fraction(bound) ** 2
 
 
+def test_long_rows_keep_a_distance_from_the_bound() -> None:
+    # Whatever comes after rounds in 64 bits: 1e-9 is left for it, and no more.
+    rows = np.random.default_rng(0).normal(size=(300, 7)) * 1e3
+    for row in clip_rows(rows, 0.7):
+        assert norm_squared(row) <= (Fraction(0.7) * (1 - Fraction(1, 2 * 10**9))) ** 2
+        assert norm_squared(row) >= (Fraction(0.7) * (1 - Fraction(2, 10**9))) ** 2
+    factors = scale_down(np.linspace(0.8, 1e6, 300), 0.7)
+    for factor, norm in zip(factors, np.linspace(0.8, 1e6, 300), strict=True):
+        part = Fraction(float(factor)) * Fraction(float(norm)) / Fraction(0.7)
+        assert 1 - Fraction(2, 10**9) <= part <= 1 - Fraction(1, 2 * 10**9)
+
+
 def test_short_rows_stay_and_long_rows_keep_their_direction() -> None:
     rows = np.array([[0.3, 0.4], [30.0, 40.0], [0.0, 0.0]])
     np.testing.assert_allclose(
@@ -266,6 +278,10 @@ def test_clipping_leaves_users_below_their_budget_alone() -> None:
         ([0, 0], [1, 1], [0.5, 0.5]),  # a repeated pair
         ([1, 0], [0, 0], [0.5, 0.5]),  # not sorted: a repetition could hide
         ([0, 0], [1, 0], [0.5, 0.5]),
+        ([0, 1, 1], [5, 3, 3], [0.5, 0.5, 0.5]),  # of a later user
+        ([0, 2, 1], [0, 0, 0], [0.5, 0.5, 0.5]),
+        ([0, 1, 1], [0, 2, 1], [0.5, 0.5, 0.5]),
+        ([-1, 0], [0, 0], [0.5, 0.5]),
         ([0], [0], [np.nan]),
         ([0], [0], [np.inf]),
         ([0], [0], [-1.0]),

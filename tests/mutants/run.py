@@ -1,0 +1,350 @@
+"""Plants every fault in turn and runs the tests that execute its line, the quickest first.
+
+    python -m tests.mutants.run [--fresh] [--only PART-OF-A-PATH] [--seconds MOST] [--share SHARE]
+
+Tests are collected once; each fault gets a process forked from that one. What was found is kept in
+build/mutants/, so that another run tries only what is new and what survived. It fails if fewer than 95 of 100
+are noticed, or if a survivor is not on docs/mutants.md with its reason.
+"""
+
+import argparse
+import importlib
+import json
+import os
+import resource
+import shutil
+import signal
+import sys
+import threading
+import time
+import zlib
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from tests.mutants.operators import Mutant, mutants
+from tests.mutants.planting import plant
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ROOT / "src/apportion"
+PAGE = ROOT / "docs/mutants.md"
+KEPT = ROOT / "build/mutants"
+LEAST = 0.95
+
+# The kernel, and the Python that bounds, sums and counts, with the tests that are to notice its faults.
+_PRIVACY, _ACCOUNTS = "tests/privacy", "tests/accounts"
+_CONTRACT = ("tests/engine/contract", "tests/engine/test_session.py")
+TARGETS = {
+    "privacy/bounds.py": (
+        "src/apportion/privacy/bounds.py",
+        "tests/privacy/test_limits.py",
+        "tests/privacy/test_bounds.py",
+        "tests/allocation/test_weights.py",
+        "tests/engine/contract/test_users.py",
+        "tests/soundness/test_row_08_duplicates.py",
+    ),
+    "privacy/curator.py": (_PRIVACY, "src/apportion/privacy/curator.py"),
+    "privacy/discrete.py": ("tests/privacy/test_discrete.py", "tests/privacy/test_noise.py"),
+    "privacy/gaussian.py": (
+        "src/apportion/privacy/gaussian.py",
+        "tests/privacy/test_limits.py",
+        "tests/privacy/test_gaussian.py",
+    ),
+    "privacy/ledger.py": (
+        "src/apportion/privacy/ledger.py",
+        "tests/privacy/test_limits.py",
+        "tests/privacy/test_ledger.py",
+        "tests/privacy/test_selection.py",
+        "tests/soundness/test_row_10_sampling.py",
+        "tests/soundness/test_row_13_ledger.py",
+        "tests/tasks/test_descent.py",
+    ),
+    "privacy/noise.py": ("tests/privacy/test_noise.py", "tests/native/test_noise.py"),
+    "privacy/parts.py": (
+        "tests/privacy/test_limits.py",
+        "tests/privacy/test_release.py",
+        "tests/soundness/test_row_10_sampling.py",
+    ),
+    "privacy/release.py": (
+        "tests/privacy/test_release.py",
+        "tests/privacy/test_listener.py",
+        "tests/soundness/test_row_10_sampling.py",
+    ),
+    "privacy/rounding.py": (
+        "src/apportion/privacy/rounding.py",
+        "tests/privacy/test_rounding.py",
+        "tests/native/test_sums.py",
+        *_CONTRACT,
+    ),
+    "privacy/sampled.py": (
+        "tests/soundness/test_row_10_sampling.py",
+        "tests/privacy/test_ledger.py",
+    ),
+    "allocation/scaling.py": ("tests/privacy/test_bounds.py", "tests/allocation/test_weights.py"),
+    "engine/held.py": (
+        *_CONTRACT,
+        "tests/tasks/test_ridge.py",
+        "tests/soundness/test_row_11_catalog.py",
+    ),
+    "engine/session.py": (
+        *_CONTRACT,
+        "tests/tasks/test_ridge.py",
+        "tests/soundness/test_row_04_global_mean.py",
+        "tests/soundness/test_row_10_sampling.py",
+    ),
+    "engine/reference.py": _CONTRACT,
+    "engine/feed.py": (*_CONTRACT, "tests/tasks/test_ridge.py"),
+    "twins/sums.py": ("tests/native/test_sums.py", *_CONTRACT),
+    "twins/gradients.py": ("tests/native/test_gradients.py", *_CONTRACT),
+    "accounts/budget.py": (_ACCOUNTS, "src/apportion/accounts/budget.py"),
+    "accounts/reservation.py": (_ACCOUNTS,),
+    "accounts/ledgers.py": (
+        "tests/accounts/test_report.py",
+        "tests/privacy/test_ledger.py",
+        "tests/soundness/test_row_10_sampling.py",
+    ),
+    "accounts/log.py": ("tests/accounts/test_log.py", "tests/accounts/test_budget.py"),
+    "accounts/history.py": ("tests/accounts/test_log.py", "tests/accounts/test_budget.py"),
+    "accounts/costs.py": ("tests/accounts/test_budget.py",),
+}
+# By how much a test may be slower with a fault.
+SLOWER = 5.0
+
+
+class Lines:
+    """Which lines of the files each test executes."""
+
+    def __init__(self, files: set[str]) -> None:
+        self._files = files
+        self.seen: set[tuple[str, int]] = set()
+
+    def __call__(self, frame: FrameType, event: str, _: object) -> Any:
+        if frame.f_code.co_filename not in self._files:
+            return None
+        self.seen.add((frame.f_code.co_filename, frame.f_lineno))
+        return self._line
+
+    def _line(self, frame: FrameType, event: str, _: object) -> Any:
+        self.seen.add((frame.f_code.co_filename, frame.f_lineno))
+        return self._line
+
+
+class Plan:
+    """A plugin of pytest: instead of running what was collected it runs parts of it, once for each fault."""
+
+    def __init__(self, path: Path, most_seconds: float, share: float) -> None:
+        self.path = path
+        # As it is loaded: someone may edit it meanwhile.
+        self.faults = some(mutants(path.read_text("utf-8")), share)
+        self.most_seconds = most_seconds
+        self._killed_by: dict[str, list[str]] = {}
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """See the class."""
+        items = {item.nodeid: item for item in session.items}
+        seconds, lines = self._watch(session)
+        print(f"\n{len(items)} tests, {sum(seconds.values()):.0f} s", flush=True)
+        self._try_all(items, seconds, lines)
+        return True
+
+    def _try_all(
+        self, items: dict[str, pytest.Item], seconds: dict[str, float], lines: dict[str, Any]
+    ) -> None:
+        name, began = str(self.path.relative_to(SOURCES)), time.monotonic()
+        kept, found = read_kept(name), dict[str, str]()
+        for mutant in self.faults:
+            answer = kept.get(mutant.key, "")
+            if not answer:
+                tests = _covering(str(self.path), mutant, lines)
+                first = self._killed_by.get(mutant.function, [])
+                tests.sort(key=lambda test: (test not in first, seconds[test]))
+                answer = self._try(mutant, [items[test] for test in tests], seconds)
+            if answer:
+                self._killed_by.setdefault(mutant.function, []).insert(0, answer)
+            else:
+                print(f"  survived: {name}:{mutant.first} {mutant.key}", flush=True)
+            found[mutant.key] = answer
+            keep(name, {**kept, **found})
+        keep(name, found)
+        noticed = sum(map(bool, found.values()))
+        took = time.monotonic() - began
+        print(f"{name}: {noticed} of {len(found)} noticed, {took:.0f} s", flush=True)
+
+    def _watch(self, session: pytest.Session) -> tuple[dict[str, float], dict[str, Any]]:
+        """Run all tests once: how long each takes, and which lines it executes."""
+        reading, writing = os.pipe()
+        child = os.fork()
+        if not child:
+            os.close(reading)
+            _silence()
+            seconds, seen, failed = {}, {}, []
+            for item in session.items:
+                lines = Lines({str(self.path)})
+                threading.settrace(lines)
+                sys.settrace(lines)
+                began = time.process_time()
+                reports = _run_one(item)
+                seconds[item.nodeid] = time.process_time() - began
+                sys.settrace(None)
+                threading.settrace(None)
+                seen[item.nodeid] = sorted(lines.seen)
+                if any(report.failed for report in reports):
+                    failed.append(item.nodeid)
+            with os.fdopen(writing, "w") as answer:
+                json.dump([seconds, seen, failed], answer)
+            os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading) as answer:
+            seconds, seen, failed = json.load(answer)
+        os.waitpid(child, 0)
+        assert not failed, f"these tests fail without any fault: {failed}"
+        return seconds, seen
+
+    def _try(
+        self,
+        mutant: Mutant,
+        items: list[pytest.Item],
+        seconds: dict[str, float],
+    ) -> str:
+        """The test that notices this fault, or nothing."""
+        chosen, total = [], 0.0
+        for item in items:
+            if total < self.most_seconds:
+                chosen.append(item)
+                total += seconds[item.nodeid]
+        if not chosen:
+            return ""
+        reading, writing = os.pipe()
+        child = os.fork()
+        if not child:
+            os.close(reading)
+            os.setpgid(0, 0)
+            _silence()
+            limit = int(20 + SLOWER * total)
+            resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+            resource.setrlimit(resource.RLIMIT_AS, (8 * 2**30, 8 * 2**30))
+            os.write(writing, _noticed_by(self.path, mutant, chosen).encode())
+            os._exit(0)
+        os.close(writing)
+        os.set_blocking(reading, False)
+        stop = time.monotonic() + 120 + 10 * total
+        while os.waitpid(child, os.WNOHANG) == (0, 0):
+            if time.monotonic() > stop:
+                os.killpg(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+                break
+            time.sleep(0.005)
+        with os.fdopen(reading, "rb") as answer:
+            text = (answer.read() or b"").decode()
+        # A process that was ended, or that ended itself, has noticed.
+        return {"": "no end", "nothing": ""}.get(text, text)
+
+
+def _noticed_by(path: Path, mutant: Mutant, items: list[pytest.Item]) -> str:
+    try:
+        plant(importlib.import_module(_module(path)), mutant)
+    except Exception as error:
+        return f"not loaded: {type(error).__name__}"
+    for item in items:
+        if any(report.failed for report in _run_one(item)):
+            return item.nodeid
+    return "nothing"
+
+
+def _run_one(item: pytest.Item) -> list[pytest.TestReport]:
+    from _pytest.runner import runtestprotocol
+
+    return runtestprotocol(item, log=False, nextitem=None)
+
+
+def _covering(path: str, mutant: Mutant, lines: dict[str, Any]) -> list[str]:
+    """The tests that execute the fault's line; for a constant those that execute any of its file."""
+    found = []
+    for test, seen in lines.items():
+        own = [line for file, line in seen if file == path]
+        inside = any(mutant.first <= line <= mutant.last for line in own)
+        if inside or (not mutant.function and own):
+            found.append(test)
+    return found
+
+
+def _module(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
+
+
+def _silence() -> None:
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nothing, number)
+
+
+def some(faults: list[Mutant], share: float) -> list[Mutant]:
+    """A sample, the same each time."""
+    return [
+        each for each in faults if zlib.crc32(f"{each.first} {each.key}".encode()) < share * 2**32
+    ]
+
+
+def read_kept(name: str) -> dict[str, str]:
+    """What earlier runs found about this file: for each fault the test that noticed it, or nothing."""
+    place = KEPT / name.replace("/", "-").replace(".py", ".json")
+    if not place.exists():
+        return {}
+    return dict(json.loads(place.read_text("utf-8")))
+
+
+def keep(name: str, found: dict[str, str]) -> None:
+    """For the next run."""
+    KEPT.mkdir(parents=True, exist_ok=True)
+    place = KEPT / name.replace("/", "-").replace(".py", ".json")
+    place.write_text(json.dumps(found, indent=0), "utf-8")
+
+
+def judge(files: list[Path]) -> int:
+    """Print the share of faults that were noticed; 1 if it is too small, or a survivor has no reason."""
+    page = PAGE.read_text("utf-8").splitlines() if PAGE.exists() else []
+    total, noticed, unexplained = 0, 0, []
+    for path in files:
+        name = str(path.relative_to(SOURCES))
+        found = read_kept(name)
+        total += len(found)
+        noticed += sum(map(bool, found.values()))
+        survivors = [f"{name} {key}" for key, answer in found.items() if not answer]
+        unexplained += [line for line in survivors if line not in page]
+    for line in unexplained:
+        print(f"no reason on docs/mutants.md: {line}")
+    share = noticed / max(total, 1)
+    print(f"{noticed} of {total} faults noticed: {share:.1%}")
+    return int(share < LEAST or bool(unexplained))
+
+
+def main() -> int:
+    """See the module."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--fresh", action="store_true", help="forget earlier runs")
+    parser.add_argument("--only", default="", help="only files with this in their path")
+    parser.add_argument(
+        "--seconds", type=float, default=30.0, help="of tests that a fault must outlive"
+    )
+    parser.add_argument("--share", type=float, default=1.0, help="of the faults, a sample of them")
+    given = parser.parse_args()
+    if given.fresh:
+        shutil.rmtree(KEPT, ignore_errors=True)
+    os.chdir(ROOT)
+    options = ["-q", "-p", "no:cacheprovider", "--capture=sys", "-m", "not slow"]
+    files = []
+    for place, tests in TARGETS.items():
+        if given.only in place:
+            files.append(SOURCES / place)
+            plan = Plan(files[-1], given.seconds, given.share)
+            pytest.main([*options, *tests], plugins=[plan])
+    return judge(files)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
