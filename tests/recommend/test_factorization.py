@@ -410,6 +410,7 @@ class TestPrivateQuality:
         monkeypatch.setattr(NoiseSource, "discrete_gaussian", silence)
         solver = ap.SufficientStatistics(matrices="per-item", clip="row", noise_ridge=0.0)
         settings: dict[str, Any] = {"factors": 2, "sweeps": 1, "solver": solver, **intercepts(0.0)}
+        settings["regularization"] = 0.05
         private = MatrixFactorization(
             **settings,
             epsilon=60.0,
