@@ -21,26 +21,52 @@ def model(**settings: Any) -> ap.MatrixFactorization:
     return ap.MatrixFactorization(**given)
 
 
-def of(mean_square: float, items: int = 5000, mu: float = 1.0, noise: float = 0.0) -> Capacity:
-    sums = np.full(items, math.sqrt(mean_square + noise**2))
-    return Capacity.of(sums, noise, sums, mu)
+def of(sums: Any, mu: float = 1.0, noise: float = 0.0) -> Capacity:
+    return Capacity.of(np.asarray(sums), noise, np.asarray(sums), mu)
+
+
+def flat(energy: float, items: int) -> Capacity:
+    """Of items that are all alike, and have this energy together."""
+    return of(np.full(items, math.sqrt(energy / (0.1 * 0.29 * items))))
 
 
 def test_known_energies_and_factors() -> None:
-    # E = 0.1 * 0.29 * mu^2 * (s^2 - noise^2); 16 E^0.55, less where E is hardly clear of noise.
-    found = of(1000.0, mu=0.5, noise=3.0)
-    assert found.energy == pytest.approx(0.1 * 0.29 * 0.25 * 1000)
-    assert found.factors == round(16 * 7.25**0.55 * 7.25 / 7.75)
-    # A quarter of the items: (1/4)^0.75 as many; the same E.
-    assert of(1000.0, 1250, 0.5).factors == round(16 * 7.25**0.55 * 7.25 / 7.75 * 0.25**0.75)
+    # E = 0.1 * 0.29 * mu^2 * sum of (s^2 - noise^2); 0.21 sqrt(E) (M / 3000)^0.3, less where E is near M.
+    found = of(np.full(4000, 10.0), 0.5, 3.0)
+    assert found.energy == pytest.approx(0.1 * 0.29 * 0.25 * 4000 * 91)
+    assert found.spread == 4000  # no more than there are items, whatever noise does
+    found = of(np.full(3000, 40.0))
+    energy = 0.1 * 0.29 * 3000 * 1600
+    assert found.factors == round(0.21 * energy**0.5 * energy / (energy + 1500))
+
+
+def test_items_that_nobody_has_change_nothing() -> None:
+    sums = np.geomspace(5, 500, 2000)
+    some, with_others = of(sums, 0.3), of(np.append(sums, np.zeros(3000)), 0.3)
+    assert with_others.energy == pytest.approx(some.energy)
+    assert with_others.spread == pytest.approx(some.spread)
+    assert with_others.factors == some.factors > 16
+
+
+def test_popularity_is_no_taste() -> None:
+    # The same energy in fewer items wants fewer factors.
+    few = of(np.append(np.full(50, 400.0), np.full(2950, 1.0)))
+    assert few.factors < 0.5 * flat(few.energy, 3000).factors
 
 
 @pytest.mark.parametrize(
-    ("mean_square", "items", "most"), [(1e9, 100_000, 512), (1e9, 240, 20), (1e12, 1_000_000, 134)]
+    ("energy", "items", "most"), [(1e9, 100_000, 512), (1e9, 240, 20), (1e12, 1_000_000, 134)]
 )
-def test_the_number_of_factors_is_limited(mean_square: float, items: int, most: int) -> None:
+def test_the_number_of_factors_is_limited(energy: float, items: int, most: int) -> None:
     # By the number of items, and by what fits into memory.
-    assert of(mean_square, items).factors == most
+    assert flat(energy, items).factors == most
+
+
+def test_the_last_direction_has_as_much_signal_as_noise() -> None:
+    # What is promised is largest there: it is where the root comes from.
+    for wanted in (20, 60, 150):
+        lost = [capacity.lost(factors, wanted) for factors in range(1, 500)]
+        assert 1 + int(np.argmin(lost)) == pytest.approx(wanted, rel=0.1)
 
 
 def test_noise_alone_is_no_energy() -> None:
@@ -50,9 +76,9 @@ def test_noise_alone_is_no_energy() -> None:
 
 
 def test_forecasts_are_least_for_what_is_chosen() -> None:
-    for mean_square in np.geomspace(30, 1e6, 12):
+    for energy in np.geomspace(1e3, 1e8, 12):
         for items in (200, 3000, 40_000):
-            found = of(mean_square, items)
+            found = flat(energy, items)
             if found.popularity:
                 continue
             shown = found.forecasts(None, None, None)

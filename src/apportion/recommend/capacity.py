@@ -1,12 +1,16 @@
 """How much of what people choose a private training can learn, and how large its model should be: events.
 
-An item's right-hand side is a sum of its users' vectors. What stands out of its noise is the energy
+An item's right-hand side is a sum of its users' vectors. What stands out of noise, of all items, is
 
-    E = 0.1 * mean over items of (s_i^2 - variance of its noise) * 0.29 mu^2,
+    E = 0.1 * sum over items of (s_i^2 - variance of its noise) * 0.29 mu^2,
 
-s_i being the released sums of weights: s_i^2 is the energy if all of an item's users agreed, a tenth of it is
-taken for what their tastes share, and 0.29 mu^2 is about one sweep's part of the budget. Everything follows
-from it and from the number of items.
+s_i being the released sums of weights: s_i^2 is an item's energy if all of its users agreed, a tenth of it is
+taken for what their tastes share, and 0.29 mu^2 is about one sweep's part of the budget. Where few items have
+most of it, it is popularity more than taste: that is told by the number of items among which it is spread,
+
+    M = (sum of s_i)^2 / sum of s_i^2.
+
+Items that nobody has change neither E nor M, and so nothing of what is chosen.
 """
 
 import math
@@ -23,22 +27,23 @@ Array = NDArray[np.float64]
 
 # Of an item's energy, what its users' tastes have in common; of mu^2, one sweep.
 _COMMON, _SWEEP = 0.1, 0.29
-# factors = _AT_ONE * E^_GROWTH * (items / _ITEMS)^_BREADTH: found by 450 trainings on five data sets.
-_AT_ONE, _GROWTH, _ITEMS, _BREADTH = 16.0, 0.55, 5000, 0.75
+# factors = _AT_ONE * sqrt(E) * (M / _ITEMS)^_BREADTH. The root has a reason (``lost``); the rest was found by
+# trainings on four data sets.
+_AT_ONE, _ITEMS, _BREADTH = 0.21, 3000, 0.3
 MOST, _FEWEST, _ITEMS_PER_FACTOR = 512, 4, 12
 # Where every item has a matrix of its own, or gradients are clipped.
 MOST_OF_OTHERS = 64
 # A model has at most so many numbers: a gigabyte while it is trained.
 _LARGEST = 2**27
-# Where E is not much above this, the factors that are learned are noisy, and fewer are better.
+# Where E / M is not much above this, the factors that are learned are noisy, and fewer are better.
 _CLEAR = 0.5
 # An E of fewer standard deviations of its noise is none.
 _CERTAIN = 2.0
-SWEEPS, UNOBSERVED, SERVING = 4, 0.2, 0.45
+UNOBSERVED, SERVING = 0.2, 0.45
+# More factors take longer to find.
+_SWEEPS, _LARGE, _SWEEPS_OF_LARGE = 4, 24, 6
 # What is shown beside the best number of factors: so many times as many.
 _SHOWN = (0.125, 0.25, 0.5, 2.0, 4.0, 8.0)
-# Of ``_lost``. Numbers of factors that are largest at E^(1 / (_FADE + 1)) are what the trainings found.
-_FADE, _EDGE = 1 / _GROWTH - 1, 0.96
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,12 +53,14 @@ class Capacity:
     Attributes
         energy: E.
         error: its standard deviation, as far as noise makes it.
-        of_item: the same of each item, roughly, [items].
+        spread: M.
+        of_item: the energy of each item, roughly, [items].
         most: the largest number of factors that may be chosen.
     """
 
     energy: float
     error: float
+    spread: float
     of_item: Array
     most: int = MOST
 
@@ -68,15 +75,16 @@ class Capacity:
             mu: the whole budget of the training.
             most: the largest number of factors that may be chosen.
         """
-        unit = _COMMON * _SWEEP * mu**2
-        energy = unit * float(np.mean(sums**2 - noise**2))
-        error = unit * noise**2 * math.sqrt(2 / max(len(sums), 1))
-        return cls(energy, error, unit * mass**2, most)
+        unit, items = _COMMON * _SWEEP * mu**2, len(sums)
+        squares = max(float(np.sum(sums**2 - noise**2)), 0.0)
+        spread = float(np.clip(np.sum(sums) ** 2 / max(squares, 1e-300), 1.0, max(items, 1)))
+        error = noise**2 * math.sqrt(2 * items)
+        return cls(unit * squares, unit * error, spread, unit * mass**2, most)
 
     @property
     def factors(self) -> int:
         """The number of factors that promises most."""
-        return int(np.clip(round(self._worth(self.energy)), _FEWEST, self._largest))
+        return int(np.clip(round(self._best(self.energy)), _FEWEST, self._largest))
 
     @property
     def popularity(self) -> bool:
@@ -98,43 +106,44 @@ class Capacity:
             several |= {each for each in others if _FEWEST <= each <= self._largest}
         bucket = task_buckets(self.of_item, BUCKETS)
         groups = [self.of_item[bucket == each] for each in range(BUCKETS)]
-        energies = [
-            self.energy,
-            *(float(np.mean(group)) if len(group) else 0.0 for group in groups),
-        ]
+        # Of a fifth as if all items were like those in it.
+        items = len(self.of_item)
+        energies = [items * float(np.mean(group)) if len(group) else 0.0 for group in groups]
         found = []
         for each in several:
-            choice = Choice(each, sweeps or SWEEPS, 0.0, training, serving)
-            overall, *by_bucket = (_lost(each, self._worth(energy)) for energy in energies)
-            found.append(Forecast(choice, overall, tuple(by_bucket)))
+            choice = Choice(each, sweeps or _sweeps(each), 0.0, training, serving)
+            by_bucket = tuple(lost(each, self._best(energy)) for energy in energies)
+            found.append(Forecast(choice, lost(each, self._best(self.energy)), by_bucket))
         return sorted(found, key=lambda one: one.error)
 
     @property
     def _largest(self) -> int:
-        items = len(self.of_item)
-        most = min(self.most, _LARGEST // max(items, 1), items // _ITEMS_PER_FACTOR)
-        return max(_FEWEST, most)
+        of_memory = _LARGEST // max(len(self.of_item), 1)
+        return max(_FEWEST, min(self.most, of_memory, round(self.spread / _ITEMS_PER_FACTOR)))
 
-    def _worth(self, energy: float) -> float:
-        """The best number of factors if items have this energy on average."""
-        return self._wanted(energy) * max(energy, 0.0) / (max(energy, 0.0) + _CLEAR)
+    def _best(self, energy: float) -> float:
+        """The best number of factors for this energy."""
+        return self._wanted(energy) * energy / (energy + _CLEAR * self.spread)
 
     def _wanted(self, energy: float) -> float:
         """The same, if all that is learned were clear of noise."""
-        energy = max(energy, 0.0)
-        breadth = (len(self.of_item) / _ITEMS) ** _BREADTH
-        return float(_AT_ONE * energy**_GROWTH * breadth)
+        return float(_AT_ONE * math.sqrt(energy) * (self.spread / _ITEMS) ** _BREADTH)
 
 
-def _lost(factors: int, wanted: float) -> float:
+def _sweeps(factors: int) -> int:
+    return _SWEEPS if factors < _LARGE else _SWEEPS_OF_LARGE
+
+
+def lost(factors: int, wanted: float) -> float:
     """The share of tastes that a model of so many factors does not learn, if so many are the best.
 
-    Taste fades over its directions: direction k has a part p_k proportional to k^-_FADE. A user's vector has
-    a norm that all factors share, so each stands out of the noise by a signal of S_k proportional to
-    p_k / factors, and S_k / (1 + S_k) of it is learned. What is learned in all is largest where the last
-    direction has a signal of about one: that fixes the scale.
+    Taste fades over its directions: direction k has a part of 1 / k, as is usual for what people choose. A
+    user's vector has a norm that all factors share, so with d of them direction k stands out of the noise by
+    a signal of W^2 / (k d), and W^2 / (k d + W^2) of it is learned. Summed over k up to d, each times 1 / k,
+    this is log(d / (d^2 + W^2)) and a constant, which is largest at d = W: where the signal of the last
+    direction equals its noise. W^2 is proportional to E.
     """
-    part = np.arange(1.0, MOST + 1) ** -_FADE
+    part = 1 / np.arange(1.0, MOST + 1)
     kept = part[:factors]
-    signal = _EDGE * max(wanted, 1e-9) ** (_FADE + 1) / factors * kept
+    signal = max(wanted, 1e-9) ** 2 / factors * kept
     return 1 - float(np.sum(kept * signal / (1 + signal)) / part.sum())

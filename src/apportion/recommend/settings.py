@@ -78,7 +78,7 @@ class Regularization:
 
     Attributes
         items: by default 0.05 (explicit) or 1.5 (implicit).
-        users: by default twice that of items (implicit); for ratings that of items in training, and a
+        users: by default a third of that of items (implicit); for ratings that of items in training, and a
             penalty that does not grow with n when vectors are made from the released items. It follows
             from a small release after the last sweep: how much users' vectors help to predict ratings
             that they were not made from.
@@ -314,7 +314,7 @@ def resolve(
         if not isinstance(value, kind):
             raise ParameterError(f"{name} must be ap.{kind.__name__}(...), got {value!r}")
     items = (0.05 if explicit else 1.5) if penalty.items is None else float(penalty.items)
-    users = items * (1.0 if explicit else 2.0) if penalty.users is None else float(penalty.users)
+    users = items / (1.0 if explicit else 3.0) if penalty.users is None else float(penalty.users)
     center = offsets.center if explicit else "none"
     label = bounds.label
     if not explicit:
