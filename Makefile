@@ -15,7 +15,7 @@ FAST := tests/test_rounding.py tests/test_warnings.py tests/allocation/test_weig
 	tests/soundness/test_row_12_grid.py tests/soundness/test_worst_users.py tests/tasks/test_losses.py \
 	tests/tasks/test_shared.py
 
-.PHONY: native demo test engines browser fast lowest test-all test-slow audit lint types format pictures golden lock sbom clean \
+.PHONY: native demo test engines browser fast lowest test-all test-slow audit lint types format pictures screenshot public golden lock sbom clean \
 	sanitize sanitize-fast mutants-native test-arm wheel tidy
 
 demo: $(NATIVE)
@@ -103,6 +103,14 @@ format: $(READY)
 # The pictures of the README and of docs/.
 pictures: $(READY)
 	$(BIN)/python docs/pictures.py
+
+# The README's picture of the explorer.
+screenshot: browser demo
+	PYTHONPATH=. $(BIN)/python docs/screenshot.py
+
+# The list of public names, after one has changed; CONTRIBUTING.md says what goes with that.
+public: $(NATIVE)
+	$(BIN)/python -m tests.test_public
 
 # One file of each format that is written now: tests/golden/README.md says when.
 golden: $(NATIVE)

@@ -185,8 +185,8 @@ def chosen_panel(quality: Quality, at: float) -> str:
         f"{quality.source} The {quality.metric}; {quality.better} is better. Rare items need more people or "
         "a larger epsilon: noise drowns them first."
     )
-    first = panel("Move epsilon", lead, slider if len(epsilons) > 1 else "", charts, wide=True)
-    return panels(first, panel("All of it", *_overview(quality), wide=True))
+    first = panel("Move epsilon", lead, slider if len(epsilons) > 1 else "", charts)
+    return panels(first, panel("At other epsilons", *_overview(quality)))
 
 
 def quality_panels(quality: Quality, at: float) -> str:

@@ -1,5 +1,6 @@
 """Private alternating minimization for recommenders (Algorithm 3)."""
 
+import logging
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -36,8 +37,9 @@ from apportion.recommend.popularity import WARNING, learn_popularity
 from apportion.recommend.preparation import Preparation
 from apportion.recommend.quality import least_epsilon
 from apportion.recommend.recommender import Recommender
-from apportion.recommend.serving import choose_penalty, penalty_of
+from apportion.recommend.serving import AVERAGES, choose_penalty, penalty_of
 from apportion.recommend.settings import (
+    LARGEST,
     Bounds,
     Choice,
     GradientDescent,
@@ -78,6 +80,8 @@ from apportion.tasks.private_fit import (
 
 Array = NDArray[np.float64]
 OnSweep = Callable[[int, int], object]
+
+_log = logging.getLogger(__name__)
 
 
 class MatrixFactorization(Estimator, Recommender):
@@ -322,6 +326,7 @@ class MatrixFactorization(Estimator, Recommender):
                 on_sweep(done, choice.sweeps)
         for sweep in range(done + 1, choice.sweeps + 1):
             items = step(sweep, items)
+            _log.info("sweep %d of %d", sweep, choice.sweeps)
             progress.keep(saved, curator.ledger, choice, sweep, items)
             if on_sweep is not None:
                 on_sweep(sweep, choice.sweeps)
@@ -365,7 +370,7 @@ class MatrixFactorization(Estimator, Recommender):
 
     def save(self, folder: str | Path, titles: Any = None) -> None:
         """As of every recommender; what a budget paid for is kept in a checkpoint until this is done."""
-        with self._kept_until_saved():
+        with self._kept_until_saved(folder):
             super().save(folder, titles)
 
     def forecasts(self, preparation: Preparation) -> list[Forecast]:
@@ -576,13 +581,15 @@ def _report(
     others = tuple(warning for warning in warnings if warning not in counted)
     if choice.sweeps == 0:
         others = (WARNING, *others)
+    if choice.serving_regularization >= LARGEST:
+        others = (AVERAGES, *others)
     report = make_report(
         curator,
         settings.allocation,
         public,
         others,
         settings.catalog.counts,
-        budget=curator.reservation is not None,
+        training="" if curator.reservation is None else curator.reservation.token,
     )
     secret = report.secret_noise and preparation.secret_noise
     named = {name: used[name] for name in used if name in chosen}

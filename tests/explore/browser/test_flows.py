@@ -136,6 +136,7 @@ def test_an_item_shows_those_that_are_like_it(watched: Watched, served: Serve) -
     ids, scores = model.similar_items(126, 10)
     titles = [model.released.titles[place - 100] for place in ids]
     assert dialog.locator(".best .title").all_inner_texts() == titles
+    assert "null" not in dialog.inner_text()
     assert dialog.locator(".best .value").first.inner_text() == f"{scores[0]:.2f}"
     dialog.get_by_role("button", name="Remove from your list").click()
     page.keyboard.press("Escape")
