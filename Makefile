@@ -15,7 +15,8 @@ FAST := tests/test_rounding.py tests/test_warnings.py tests/allocation/test_weig
 	tests/soundness/test_row_12_grid.py tests/soundness/test_worst_users.py tests/tasks/test_losses.py \
 	tests/tasks/test_shared.py
 
-.PHONY: native demo test engines browser fast lowest test-all test-slow audit lint types format pictures golden lock sbom clean
+.PHONY: native demo test engines browser fast lowest test-all test-slow audit lint types format pictures screenshot public golden lock sbom clean \
+	sanitize sanitize-fast mutants-native test-arm wheel tidy
 
 demo: $(NATIVE)
 	$(BIN)/apportion demo
@@ -57,10 +58,39 @@ audit: $(NATIVE)
 	$(BIN)/apportion audit --long --output apportion-results/audit/audit.html
 	$(BIN)/pytest -n 2 -q -m slow tests/audit tests/privacy tests/accounts tests/recommend tests/fuzz
 
+# Kernels that watch themselves: reads and writes out of bounds, what C++ leaves undefined, races of threads.
+ADDRESS := .ci/sanitized address "address;undefined;float-cast-overflow" libasan.so
+sanitize: $(NATIVE)
+	$(ADDRESS) tests/native tests/engine/contract tests/fuzz/test_kernels.py
+	.ci/sanitized thread thread libtsan.so tests/native/test_sums.py tests/native/test_gradients.py \
+		tests/native/test_sorting.py tests/native/test_users.py tests/native/test_topk.py tests/native/test_solves.py
+
+# A selection of it, for every change of the kernels.
+sanitize-fast: $(NATIVE)
+	$(ADDRESS) tests/fuzz/test_kernels.py tests/native/test_noise.py
+
+# Small faults in the C++ that bounds, sums and samples: tests must notice at least 95 of 100.
+mutants-native: $(NATIVE)
+	$(BIN)/python -m tests.mutants.native
+
+# The kernels' tests on aarch64, under qemu-user (needs Debian's cross compiler).
+test-arm: $(NATIVE)
+	.ci/arm tests/native/test_noise.py tests/native/test_sums.py tests/native/test_users.py \
+		tests/native/test_solves.py tests/native/test_gradients.py tests/native/test_topk.py
+
+# Wheels in dist/, checked and tried in fresh environments.
+wheel:
+	.ci/wheels
+
+# All sources of the kernels; `make lint` takes only those that differ from the last commit.
+tidy: $(NATIVE)
+	.ci/tidy native/*.cpp
+
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/clang-format --dry-run --Werror native/*.cpp native/*.hpp
+	.ci/tidy $$(git diff --name-only --diff-filter=d HEAD -- 'native/*.cpp' 2>/dev/null)
 
 types: $(READY)
 	$(BIN)/mypy
@@ -73,6 +103,14 @@ format: $(READY)
 # The pictures of the README and of docs/.
 pictures: $(READY)
 	$(BIN)/python docs/pictures.py
+
+# The README's picture of the explorer.
+screenshot: browser demo
+	PYTHONPATH=. $(BIN)/python docs/screenshot.py
+
+# The list of public names, after one has changed; CONTRIBUTING.md says what goes with that.
+public: $(NATIVE)
+	$(BIN)/python -m tests.test_public
 
 # One file of each format that is written now: tests/golden/README.md says when.
 golden: $(NATIVE)

@@ -84,6 +84,17 @@ Loan::~Loan() {
     if (view_.obj) PyBuffer_Release(&view_);
 }
 
+int64_t bytes_of_item(nb::handle object) {
+    Py_buffer view;
+    if (PyObject_GetBuffer(object.ptr(), &view, PyBUF_STRIDES)) {
+        PyErr_Clear();
+        return 0;
+    }
+    const int64_t bytes = view.itemsize;
+    PyBuffer_Release(&view);
+    return bytes;
+}
+
 void require(bool fine, const std::string& what) {
     if (!fine) throw nb::value_error(what.c_str());
 }

@@ -69,6 +69,9 @@ Array<Number, dimensions> changed(nb::handle object, const char* name) {
     return {object, name};
 }
 
+// The bytes of one number of an array; 0 if it is none.
+int64_t bytes_of_item(nb::handle object);
+
 // Otherwise a ValueError.
 void require(bool fine, const std::string& what);
 // A unit or a grid: every bound that a parameter may have, and every noise, leads to one within these limits.

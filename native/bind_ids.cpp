@@ -56,7 +56,7 @@ nb::object number_span(nb::list pieces_, uint64_t low, int64_t span, int64_t thr
         for (int64_t row = 0; row < part.count; row++) {
             const uint64_t place = uint64_t(part.data[row]) - low;
             if (place < uint64_t(span))
-                std::atomic_ref(present.data[place]).store(1, std::memory_order_relaxed);
+                __atomic_store_n(&present.data[place], 1, __ATOMIC_RELAXED);  // (libc++ has no atomic_ref)
             else
                 fine.store(false, std::memory_order_relaxed);
         }
@@ -121,7 +121,7 @@ void bind_ids(nb::module_& module) {
     module.def(
         "number_span",
         [](nb::list pieces, uint64_t low, int64_t span, int64_t threads) {
-            const bool is_short = nb::len(pieces) && nb::cast<int64_t>(pieces[0].attr("itemsize")) == 4;
+            const bool is_short = nb::len(pieces) && bytes_of_item(pieces[0]) == 4;
             return is_short ? number_span<int32_t>(pieces, low, span, threads)
                             : number_span<uint64_t>(pieces, low, span, threads);
         },

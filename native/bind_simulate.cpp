@@ -76,7 +76,8 @@ void choose(nb::handle start_, nb::handle cumulative_, nb::handle chance_, nb::h
                     float agreement = 0.0f;
                     for (int64_t k = 0; k < rank; k++) agreement += own[k] * item_vectors.data()[item * rank + k];
                     const float step = (agreement - LOWEST) * STEPS;
-                    const int64_t at = int64_t(std::clamp(step, 0.0f, float(chance.shape(0) - 1)));
+                    // (A step that is not a number is none.)
+                    const int64_t at = int64_t(std::min(std::max(0.0f, step), float(chance.shape(0) - 1)));
                     if (draws > 0 && random.next() >= double(chance.data()[at])) continue;
                     last[size_t(item)] = user;
                     place.data()[row] = int32_t(item);

@@ -237,7 +237,7 @@ nb::object number_rows(nb::handle start_, int64_t threads) {
     require(start.shape(0) > 0, "start must not be empty");
     const int64_t rows = start.data()[start.shape(0) - 1];
     require_starts(start, rows, "start");
-    require(start.shape(0) <= MOST, "there must be fewer than 2^31 groups");
+    require(start.shape(0) <= MOST && rows <= MOST, "there must be fewer than 2^31 groups and rows");
     const Result<int32_t> groups(rows);
     const Blocks blocks(rows, threads);
     blocks.each([&](int64_t block) {
@@ -287,10 +287,6 @@ bool rises_in_groups(nb::handle values_, nb::handle start_, int64_t threads) {
     return rises;
 }
 
-bool is_short(nb::handle array) {
-    return nb::cast<int64_t>(array.attr("itemsize")) == 4;
-}
-
 }  // namespace
 
 void bind_sorting(nb::module_& module) {
@@ -302,14 +298,15 @@ void bind_sorting(nb::module_& module) {
     module.def(
         "never_falls",
         [](nb::handle values, int64_t threads) {
-            return is_short(values) ? never_falls<int32_t>(values, threads) : never_falls<int64_t>(values, threads);
+            return bytes_of_item(values) == 4 ? never_falls<int32_t>(values, threads)
+                                              : never_falls<int64_t>(values, threads);
         },
         "values"_a, "threads"_a);
     module.def(
         "rises_in_groups",
         [](nb::handle values, nb::handle start, int64_t threads) {
-            return is_short(values) ? rises_in_groups<int32_t>(values, start, threads)
-                                    : rises_in_groups<int64_t>(values, start, threads);
+            return bytes_of_item(values) == 4 ? rises_in_groups<int32_t>(values, start, threads)
+                                              : rises_in_groups<int64_t>(values, start, threads);
         },
         "values"_a, "start"_a, "threads"_a);
 }

@@ -91,14 +91,19 @@ void put_turned(const double* const (&row)[4], const double (&factor)[4], int64_
         std::memcpy(&x[i], row[i] + at, sizeof x[i]);
         x[i] = x[i] * factor[i];
     }
-    half[0] = __builtin_shufflevector(x[0], x[1], 0, 4, 2, 6);
-    half[1] = __builtin_shufflevector(x[0], x[1], 1, 5, 3, 7);
-    half[2] = __builtin_shufflevector(x[2], x[3], 0, 4, 2, 6);
-    half[3] = __builtin_shufflevector(x[2], x[3], 1, 5, 3, 7);
-    turned[0] = __builtin_shufflevector(half[0], half[2], 0, 1, 4, 5);
-    turned[1] = __builtin_shufflevector(half[1], half[3], 0, 1, 4, 5);
-    turned[2] = __builtin_shufflevector(half[0], half[2], 2, 3, 6, 7);
-    turned[3] = __builtin_shufflevector(half[1], half[3], 2, 3, 6, 7);
+    // (g++ 11 has no __builtin_shufflevector; these become the same instructions.)
+    auto even = [](Four a, Four b) { return Four{a[0], b[0], a[2], b[2]}; };
+    auto odd = [](Four a, Four b) { return Four{a[1], b[1], a[3], b[3]}; };
+    auto lower = [](Four a, Four b) { return Four{a[0], a[1], b[0], b[1]}; };
+    auto upper = [](Four a, Four b) { return Four{a[2], a[3], b[2], b[3]}; };
+    half[0] = even(x[0], x[1]);
+    half[1] = odd(x[0], x[1]);
+    half[2] = even(x[2], x[3]);
+    half[3] = odd(x[2], x[3]);
+    turned[0] = lower(half[0], half[2]);
+    turned[1] = lower(half[1], half[3]);
+    turned[2] = upper(half[0], half[2]);
+    turned[3] = upper(half[1], half[3]);
 #pragma GCC unroll 4
     for (int e = 0; e < 4; e++) {
         const Few few = __builtin_convertvector(turned[e], Few);

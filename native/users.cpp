@@ -36,7 +36,7 @@ constexpr int ROWS = 8, AHEAD = 32, TILE = 64;
 // Of conjugate gradients. After a quarter of the steps a fifth of the way must be done: it goes on about as it
 // began. Where the diagonal has grown by more than GROWN, what float32 rounds off r could alone be as much as
 // SETTLED.
-constexpr int WIDE = 32, STEPS = 16, SOON = 4;
+constexpr int STEPS = 16, SOON = 4;
 constexpr double SETTLED = 1e-10, BY_THEN = 1e-2, GROWN = 30.0;
 // A pivot so much smaller than its place on the diagonal asks for a correction, which must be at most this large.
 constexpr float DOUBTFUL = 30.0f;

@@ -89,7 +89,8 @@ def _intercepts(
         float(np.sum(sums**2 - variance_of_sum) / np.sum(mass**2)),
         1e-4 * float(np.sum(sums**2) / np.sum(mass**2)),
     )
-    return np.asarray(mass * sums / (mass**2 + variance_of_sum / of_items))
+    divisor = mass**2 + variance_of_sum / of_items
+    return np.divide(mass * sums, divisor, out=np.zeros_like(sums), where=divisor > 0)
 
 
 def popularity(split: EventSplit, epsilon: float, seed: int) -> dict[str, Score]:

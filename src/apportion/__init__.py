@@ -8,6 +8,9 @@ True
 >>> items, scores = model.recommend({3: 5.0, 7: 1.0}, k=5)
 """
 
+import logging
+
+from apportion import datasets, metrics, theory
 from apportion.accounts import Budget, PrivacyReport
 from apportion.allocation import (
     AdaptiveWeights,
@@ -18,7 +21,6 @@ from apportion.allocation import (
     TailSampling,
     UniformSampling,
     UniformWeights,
-    theory,
 )
 from apportion.data import Interactions, TaskData, UserKFold, simulate_interactions, simulate_tasks
 from apportion.engine import CpuEngine, Engine, ReferenceEngine, SparkEngine
@@ -51,6 +53,8 @@ from apportion.recommend import (
 )
 from apportion.tasks import Loss, MultiTaskClassifier, MultiTaskDescent, MultiTaskRidge, Steps
 from apportion.version import __version__
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 __all__ = [
     "AdaptiveWeights",
@@ -96,10 +100,12 @@ __all__ = [
     "UniformWeights",
     "UserKFold",
     "__version__",
+    "datasets",
     "delta_from_epsilon",
     "epsilon_from_mu",
     "evaluate",
     "load",
+    "metrics",
     "mu_from_epsilon",
     "presets",
     "simulate_interactions",

@@ -204,3 +204,17 @@ def top(
 ) -> tuple[Longs, Singles]: ...
 def turn_items(items: Singles, threads: int) -> Singles: ...
 def score(vectors: Singles, panels: Singles, columns: int, threads: int) -> Singles: ...
+
+# Simulated data: twins/simulate.py
+
+def choose(
+    start: Longs,
+    cumulative: Floats,
+    chance: Singles,
+    user_vectors: Singles,
+    item_vectors: Singles,
+    place: Ints,
+    taste: Singles,
+    seed: int,
+    threads: int,
+) -> None: ...

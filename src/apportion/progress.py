@@ -1,10 +1,14 @@
 """A bar that shows how far a training is, where a person watches: after a second, and never in a log."""
 
+import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from apportion.errors import ParameterError
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -14,6 +18,8 @@ Step = Callable[[int, int], None]
 Wanted = bool | Step | None
 # What ends sooner needs no bar.
 _PATIENCE = 1.0  # seconds
+# A notebook is told at most as often.
+_REST = 0.2
 
 
 @contextmanager
@@ -26,23 +32,36 @@ def watched(what: str, wanted: Wanted = None) -> Iterator[Step]:
     if callable(wanted):
         yield wanted
         return
-    if wanted is False or (wanted is None and not _is_watched()):
+    if wanted not in (None, True, False):
+        raise ParameterError(f"progress must be True, False or a function, got {wanted!r}")
+    in_notebook = _in_notebook()
+    if wanted is False or not (wanted or in_notebook or _is_terminal()):
         yield _tell_nobody
         return
-    bar = _Bar(what)
+    bar = _Cell(what) if in_notebook else _Bar(what)
     try:
         yield bar.step
     finally:
         bar.close()
 
 
+def both(one: Step, other: Callable[[int, int], object]) -> Step:
+    """Tells both."""
+
+    def tell(done: int, total: int) -> None:
+        one(done, total)
+        other(done, total)
+
+    return tell
+
+
 def _tell_nobody(done: int, total: int) -> None:
     del done, total
 
 
-def _is_watched() -> bool:
-    """Whether the error stream is a terminal, or this is a notebook."""
-    return _in_notebook() or (sys.stderr is not None and sys.stderr.isatty())
+def _is_terminal() -> bool:
+    """Whether somebody sees the error stream, on a terminal that can move its cursor."""
+    return sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def _in_notebook() -> bool:
@@ -52,8 +71,36 @@ def _in_notebook() -> bool:
     return type(found).__name__ == "ZMQInteractiveShell"
 
 
+class _Cell:
+    """In a notebook: an element of the page, shown with the first step after a second."""
+
+    def __init__(self, what: str) -> None:
+        self._what, self._since = what, time.monotonic()
+        self._handle: Any = None
+
+    def step(self, done: int, total: int) -> None:
+        """So many steps are done."""
+        now = time.monotonic()
+        if now - self._since < (_PATIENCE if self._handle is None else _REST):
+            return
+        self._since = now
+        shown = {
+            "text/plain": f"{self._what} {done}/{total}",
+            "text/html": f'{self._what} <progress value="{done}" max="{total}"></progress> {done}/{total}',
+        }
+        if self._handle is None:
+            self._handle = sys.modules["IPython"].display.display(shown, raw=True, display_id=True)
+        else:
+            self._handle.update(shown, raw=True)
+
+    def close(self) -> None:
+        """Nothing is shown any more."""
+        if self._handle is not None:
+            self._handle.update({"text/plain": "", "text/html": ""}, raw=True)
+
+
 class _Bar:
-    """Begins by itself once patience is over."""
+    """On a terminal. Begins by itself once patience is over."""
 
     def __init__(self, what: str) -> None:
         self._what, self._done, self._total = what, 0, 0

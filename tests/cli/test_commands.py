@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from apportion.recommend.files import load
 from apportion.version import __version__
 
 
@@ -38,6 +39,21 @@ def test_help(arguments: list[str]) -> None:
         assert "Examples" in result.stdout
 
 
+def test_shells_complete_commands_and_options() -> None:
+    command = [sys.executable, "-c", "from apportion.cli import main; main()"]
+    for line, place, expected in (
+        ("apportion fi", "1", {"fit", "fit-tasks"}),
+        ("apportion recommend --hist", "2", {"--history", "--histories"}),
+        ("apportion fit x --engine c", "4", {"cpu"}),
+    ):
+        asked = {"_APPORTION_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": place}
+        done = subprocess.run(
+            command, capture_output=True, text=True, env={**os.environ, **asked}, check=True
+        )
+        assert set(done.stdout.split()) == expected
+    assert "complete -o default -F" in apportion("--show-completion", "bash").stdout
+
+
 def test_demo(tmp_path: Path) -> None:
     result = apportion("demo", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
@@ -54,6 +70,13 @@ def test_demo(tmp_path: Path) -> None:
     folder = tmp_path / "apportion-results" / "demo"
     assert (folder / "demo.png").read_bytes().startswith(b"\x89PNG")
     assert json.loads((folder / "privacy.json").read_text())["private"] is True
+    assert "explorer.html in a browser" in said
+    page = (folder / "explorer.html").read_text()
+    for piece in ("invented films", "Move epsilon", "noisy averages", "What this promises"):
+        assert piece in page
+    titles = load(folder / "model").released.titles
+    assert titles is not None
+    assert len(set(titles.tolist())) == len(titles) == 500
 
 
 def test_reproduce_synthetic(tmp_path: Path) -> None:

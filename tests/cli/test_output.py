@@ -59,6 +59,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
 RUNS = [
     "plan --rating-range 1 5",
     "plan --rating-range 1 5 --users 500 --items 40 --rows 8000",
+    "plan --rating-range 1 5 --users 500 --items 40 --rows 8000 --target-rmse 1.05",
     "budget create budget.db --epsilon 20 --delta 1e-5",
     "prepare ratings.csv --rating-range 1 5 --items public --budget budget.db --out first.json",
     "fit ratings.csv --rating-range 1 5 --items public --budget budget.db --factors 2 --sweeps 1 --out model",

@@ -1,12 +1,15 @@
 """A path is a path, an id is one id however it is written, and no row decides for others."""
 
+import gzip
 import os
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import apportion as ap
@@ -264,3 +267,78 @@ def test_floats_as_ids_end_where_they_would_merge(kind: Any, bits: int) -> None:
         if (len(values) and bits <= 24) or values.dtype == kind:
             with pytest.raises(ap.DataError, match=rf"not a whole number below 2\^{bits}"):
                 read_column("user", np.asarray(values, dtype=kind))
+
+
+class Streamed:
+    """A table of a library that nobody knows here: DuckDB, ibis and narwhals give the same stream."""
+
+    def __init__(self, table: Any, columns: list[str] | None = None) -> None:
+        self.table = table
+        if columns is not None:
+            self.columns = columns
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+class Broken:
+    """A query that fails when it is run, and says so with what it found."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        raise RuntimeError("no number: 'Alice'")
+
+
+EVENTS: dict[str, Any] = {"rating": None, "items": "public"}
+
+
+@pytest.mark.parametrize("columns", [None, ["user", "item"]])
+def test_whatever_gives_arrow_streams_is_a_table(columns: list[str] | None) -> None:
+    table = pa.table({"item": [3, 1, 3], "user": ["a", "b", "b"], "other": [1.0, 2.0, 3.0]})
+    found = ap.Interactions.from_frame(Streamed(table, columns), **EVENTS)
+    expected = ap.Interactions.from_frame(table, **EVENTS)
+    assert found.to_frame().equals(expected.to_frame())
+    with pytest.raises(ap.DataError, match="no column 'rating'"):
+        ap.Interactions.from_frame(Streamed(table), rating_range=(1, 5), items="public")
+    with pytest.raises(ap.DataError, match=r"cannot be read \(RuntimeError\)") as caught:
+        ap.Interactions.from_frame(Broken(), **EVENTS)
+    assert "Alice" not in str(caught.value)
+
+
+def test_uuids_are_ids() -> None:
+    ids = [UUID(int=n) for n in (7, 2, 7)]
+    named = [str(each) for each in ids]
+    expected = ap.Interactions(named, [0, 1, 2], items="public")
+    for users in (ids, np.array(ids, object), pd.Series(ids)):
+        found = ap.Interactions(users, [0, 1, 2], items="public")
+        assert found.user_ids.tolist() == expected.user_ids.tolist()
+        assert (found.user_of_row == expected.user_of_row).all()
+    with pytest.raises(ap.DataError, match="row 1 is missing"):
+        ap.Interactions([ids[0], None], [0, 1], items="public")
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16-be", "cp1252", "utf-8-sig"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_encodings_by_name(encoding: str, packed: bool, tmp_path: Path) -> None:
+    text = "user,item\nJosé,1\nZoë,2\nJosé,3\n"
+    path = tmp_path / ("rows.csv.gz" if packed else "rows.csv")
+    content = text.encode(encoding)
+    path.write_bytes(gzip.compress(content) if packed else content)
+    found = ap.Interactions.from_path(path, encoding=encoding, **EVENTS)
+    assert found.user_ids.tolist() == ["José", "Zoë"]
+
+
+def test_encodings_that_do_not_fit(tmp_path: Path) -> None:
+    path, text = tmp_path / "rows.csv", "user,item\nJosé,1\n"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(
+        ap.DataError, match=r"is not UTF-8: name its encoding, as in encoding='latin-1'"
+    ):
+        ap.Interactions.from_path(path, **EVENTS)
+    with pytest.raises(ap.DataError, match="is not ascii"):
+        ap.Interactions.from_path(path, encoding="ascii", **EVENTS)
+    for name in ("nonsense", "base64", 3):
+        with pytest.raises(ap.ParameterError, match="encoding"):
+            ap.Interactions.from_path(path, encoding=name, **EVENTS)
+    path.write_bytes(text.encode("utf-16"))
+    with pytest.raises(ap.DataError, match="is UTF-16: name its encoding"):
+        ap.Interactions.from_path(path, **EVENTS)

@@ -12,6 +12,7 @@ import apportion as ap
 from apportion.accounts.ledgers import ledger_from_dict, ledger_to_dict
 from apportion.privacy import Ledger
 from apportion.recommend.preparation import Preparation
+from tests.reports import undated
 
 PER_ITEM = {"solver": ap.SufficientStatistics(matrices="per-item")}
 DATA = ap.simulate_interactions(users=400, items=30, rows=6000)
@@ -59,7 +60,7 @@ def test_going_on_gives_the_same_as_all_at_once(settings: dict[str, Any]) -> Non
     went_on = model(**settings).fit(DATA, preparation=copy)
     np.testing.assert_array_equal(went_on.items, at_once.items)
     np.testing.assert_array_equal(went_on.item_ids, at_once.item_ids, strict=True)
-    assert went_on.privacy.to_json() == at_once.privacy.to_json()
+    assert undated(went_on.privacy) == undated(at_once.privacy)
     assert went_on.privacy.ledger.mu == pytest.approx(at_once.privacy.ledger.target.mu)
 
 
@@ -236,8 +237,8 @@ def test_warnings_of_a_preparation_are_those_of_the_model() -> None:
     [warning] = preparation.warnings
     assert "read from the data" in warning
     copy = Preparation.from_json(preparation.to_json())
-    assert model().fit(listed, preparation=copy).privacy.warnings == (warning,)
-    assert model().fit(found).privacy.warnings == (warning,)
+    assert warning in model().fit(listed, preparation=copy).privacy.warnings
+    assert warning in model().fit(found).privacy.warnings
     exact = ap.AdaptiveWeights(counts=ap.PublicCounts())
     twice = model(allocation=exact).prepare(found).warnings
     assert model(allocation=exact).fit(found).privacy.warnings == twice

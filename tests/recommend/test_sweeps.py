@@ -159,6 +159,17 @@ def test_what_an_item_is_solved_with(feedback: Any) -> None:
     assert seen[1][4].shape == (6, 2)
 
 
+@pytest.mark.parametrize("allocation", [ap.TailSampling(2), ap.UniformSampling(2)])
+def test_where_users_keep_some_items_only_those_who_keep_one_are_counted(
+    allocation: ap.Allocation,
+) -> None:
+    data = ap.simulate_interactions(users=2_000, items=20, rows=20_000)
+    model = ap.MatrixFactorization(2, 1, epsilon=60.0, allocation=allocation, noise_seed=1)
+    scale, counts = training.typical_weights(model._settings(data), model.prepare(data))
+    assert scale == pytest.approx(1 / np.sqrt(2))
+    assert counts.sum() == pytest.approx(4_000, rel=0.05)  # two each, of ten
+
+
 @each_engine
 def test_the_second_moment_is_that_of_the_users(engine: ap.Engine) -> None:
     vectors = [[0.3, 0.4], [0.5, 0.0], [0.1, 0.2], [0.0, 0.5]]

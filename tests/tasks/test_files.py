@@ -43,6 +43,7 @@ def trained(model: Any) -> Any:
     return model.fit(DATA.remade(np.arange(len(DATA)), DATA.task, labels))
 
 
+@pytest.mark.filterwarnings("ignore:the theorem's T is")  # by noisy counts, perhaps many
 @pytest.mark.parametrize("model", MODELS, ids=repr)
 def test_what_is_read_is_what_was_saved(model: Any, tmp_path: Path) -> None:
     trained(model).save(tmp_path / "m")

@@ -56,6 +56,7 @@ def report_pieces(report: PrivacyReport) -> str:
         details("chosen from released values", facts(report.chosen), opened=True)
         if report.chosen
         else "",
+        details("trail", facts(report.trail.facts())) if report.trail is not None else "",
     )
 
 

@@ -16,6 +16,7 @@ from apportion.accounts.attacker import (
 from apportion.accounts.formats import REPORT
 from apportion.accounts.ledgers import ledger_from_dict, ledger_to_dict
 from apportion.accounts.rdp import epsilon_from_rdp, rdp_budget
+from apportion.accounts.trail import Trail
 from apportion.errors import BudgetExceededError, DataError, printable
 from apportion.json_text import parse_json
 from apportion.privacy.ledger import ADD_OR_REMOVE, Ledger, Record
@@ -41,6 +42,7 @@ class PrivacyReport:
         warnings: what a reader should not overlook.
         neighboring: which data sets the guarantee cannot tell apart.
         budget: whether a ``Budget`` paid, which counts all trainings on these people together.
+        trail: which training this was, and when; None in reports that do not say.
 
     A report is not signed: whoever can change its file can change what it says.
     """
@@ -52,6 +54,7 @@ class PrivacyReport:
     neighboring: str = ADD_OR_REMOVE
     chosen: Mapping[str, Any] = field(default_factory=dict)
     budget: bool = False
+    trail: Trail | None = field(default=None, compare=False)
 
     unit = "one user, with all of its rows"
 
@@ -154,6 +157,7 @@ class PrivacyReport:
             "chosen": dict(self.chosen),
             "warnings": list(self.warnings),
             "ledger": ledger_to_dict(self.ledger),
+            **({} if self.trail is None else {"trail": self.trail.to_dict()}),
         }
         return json.dumps(values, indent=2, allow_nan=False, default=_plain)
 
@@ -172,6 +176,7 @@ class PrivacyReport:
                 neighboring=str(values["neighboring"]),
                 chosen=dict(values.get("chosen", {})),
                 budget=values.get("budget") is True,
+                trail=Trail.from_dict(values["trail"]) if "trail" in values else None,
             )
         except (KeyError, TypeError, ValueError, BudgetExceededError) as error:
             raise DataError(f"not a privacy report: {error}") from error
@@ -212,6 +217,9 @@ class PrivacyReport:
         if self.chosen:
             lines.append("  chosen from released values")
             lines += [f"    {name}: {value}" for name, value in self.chosen.items()]
+        if self.trail is not None:
+            lines.append("  trail")
+            lines += [f"    {name}: {value}" for name, value in self.trail.facts().items()]
         return "\n".join(printable(line) for line in lines)
 
     def __rich__(self) -> "RenderableType":
@@ -239,6 +247,7 @@ class PrivacyReport:
             return table
 
         chosen: list[RenderableType] = ["", "[bold]chosen from released values[/bold]"]
+        trail: list[RenderableType] = ["", "[bold]trail[/bold]"]
         return Panel(
             Group(
                 Text(self.verdict, style="bold green" if self.private else "bold red"),
@@ -253,6 +262,7 @@ class PrivacyReport:
                 "[bold]taken as public[/bold]",
                 listed(self.public_inputs),
                 *([*chosen, listed(self.chosen)] if self.chosen else []),
+                *([*trail, listed(self.trail.facts())] if self.trail is not None else []),
             ),
             title="privacy report",
             title_align="left",

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,9 +42,11 @@ class Allocation(ABC):
 
     Attributes
         counts: where the task sizes come from; None if they are not needed.
+        samples: whether a user keeps some of its tasks only, so that task sizes say little of who keeps one.
     """
 
     counts: Counts | None = None
+    samples: ClassVar[bool] = False
 
     @abstractmethod
     def weigh(self, graph: Graph, sizes: NDArray[np.float64], key: int) -> UserWeights:

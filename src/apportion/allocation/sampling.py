@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ class _Sampling(Allocation):
     """Keeps k tasks of every user, with weight 1 / sqrt(k) each."""
 
     k: int = 50
+    samples: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         whole("k", self.k, at_least=1, at_most=2**50)

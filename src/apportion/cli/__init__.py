@@ -71,7 +71,6 @@ app = typer.Typer(
     help="User-level differentially private multi-task learning and recommendation.",
     epilog="First steps: [bold]apportion demo[/bold]",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -12,6 +12,8 @@ from apportion.cli.output import Output, add_command
 from apportion.errors import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from apportion.accounts import Budget
     from apportion.accounts.history import Training
 
@@ -117,18 +119,9 @@ def history(to: Output, budget: File) -> None:
 
     opened = Budget(budget)
     trainings = opened.history()
-    values = [_values(training, opened) for training in trainings]
+    values = [values_of(training, opened) for training in trainings]
     to.result({"trainings": values, "doubt": opened.doubt})
-    table = Table("training", "began (UTC)", "ended", "what")
-    for title in ("epsilon", "delta", "counted", "releases"):
-        table.add_column(title, justify="right")
-    for one in trainings:
-        state = f"[yellow]no, {opened.state(one)}: counted in full[/yellow]"
-        ended = state if one.ended is None else _time(one.ended)
-        numbers = (f"{one.target.epsilon:.4g}", f"{one.target.delta:g}", f"{one.epsilon:.4g}")
-        names = (escape(one.token[:8]), _time(one.began), ended, escape(printable(one.what)))
-        table.add_row(*names, *numbers, str(len(one.releases)))
-    to.show(table)
+    show_history(to, trainings, opened)
     _show_doubt(to, opened)
 
 
@@ -164,6 +157,26 @@ for _command in (create, show, reserve, history, close):
     add_command(app, _command.__name__, _command)
 
 
+def show_history(to: Output, trainings: "Sequence[Training]", budget: "Budget") -> None:
+    """A row for each training, and where its model is."""
+    table = Table("training", "began (UTC)", "ended", "what")
+    for title in ("epsilon", "delta", "counted", "releases"):
+        table.add_column(title, justify="right")
+    for one in trainings:
+        state = f"[yellow]no, {budget.state(one)}: counted in full[/yellow]"
+        ended = state if one.ended is None else _time(one.ended)
+        numbers = (f"{one.target.epsilon:.4g}", f"{one.target.delta:g}", f"{one.epsilon:.4g}")
+        what = f"{one.what}: {one.label}" if one.label else one.what
+        names = (one.token[:8], _time(one.began), what)
+        token, began, what = (escape(printable(name)) for name in names)
+        table.add_row(token, began, ended, what, *numbers, str(len(one.releases)))
+    to.show(table)
+    for one in trainings:
+        if one.output:
+            where = f"{one.token[:8]}  saved to {one.output}, SHA-256 {one.digest}"
+            to.show(escape(printable(where)))
+
+
 def _show(to: Output, budget: "Budget", since: int | None = None) -> None:
     trainings = budget.history()
     values = {
@@ -197,16 +210,21 @@ def _show_doubt(to: Output, budget: "Budget") -> None:
         to.show(f"[yellow]note:[/yellow] {escape(budget.doubt)}", soft_wrap=False)
 
 
-def _values(training: "Training", budget: "Budget") -> dict[str, Any]:
+def values_of(training: "Training", budget: "Budget") -> dict[str, Any]:
+    """One training as ``--json`` prints it."""
     return {
         "training": training.token,
         "what": training.what,
+        "label": training.label,
+        "version": training.version,
         "epsilon": training.target.epsilon,
         "delta": training.target.delta,
         "began": training.began,
         "ended": training.ended,
         "state": str(budget.state(training)),
         "counted": training.epsilon,
+        "digest": training.digest,
+        "output": training.output,
         "releases": [record_to_dict(record) for record in training.releases],
     }
 

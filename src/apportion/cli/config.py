@@ -11,7 +11,6 @@ import typer
 
 from apportion.errors import DataError, ParameterError
 
-FILE = "training.toml"
 # What says how a command is run, not what it does.
 _HOW = {"config", "help", "json", "quiet"}
 

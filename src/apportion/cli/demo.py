@@ -10,6 +10,7 @@ from rich.table import Table
 from apportion.cli.output import Output
 
 if TYPE_CHECKING:
+    from apportion.explore import Explorer
     from apportion.studies.demo import DemoResult
 
 RESULTS = Path("apportion-results")
@@ -22,11 +23,12 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the picture and the report.")] = RESULTS
     / "demo",
 ) -> None:
-    """Train private recommenders on simulated ratings, and show by popularity what they know.
+    """Train private recommenders on simulated ratings, show what they know, and open one in the browser.
 
     Forty thousand users, five hundred items of very different popularity, two million ratings. The default
     model is compared, at the same epsilon, with what a careful user would do without it (release every
-    item's average with noise), with equal budgets for all items, and with no privacy at all.
+    item's average with noise), with equal budgets for all items, and with no privacy at all. It is saved,
+    and as a page that recommends in the browser; its items have invented titles.
 
     [bold]Examples[/bold]
 
@@ -37,6 +39,7 @@ def demo(
     with to.status("training four recommenders ..."):
         # Imported here so that `apportion --help` answers at once.
         from apportion.data.files import check_folder
+        from apportion.explore import write_single_file
         from apportion.studies import demo as study
         from apportion.studies.output import NO_FIGURES, can_draw, write_figure, write_text
 
@@ -47,11 +50,16 @@ def demo(
             write_figure(picture, study.figure(result))
         report = out / "privacy.json"
         write_text(report, result.report.to_json())
+        model, page = out / "model", out / "explorer.html"
+        result.model.save(model, study.titles(len(result.sizes)))
+        write_single_file(_explorer(result, model), page)
     to.result(
         {
             **result.to_dict(),
             "report": str(report),
             "picture": None if picture is None else str(picture),
+            "model": str(model),
+            "page": str(page),
         }
     )
     to.show(_table(result))
@@ -62,6 +70,32 @@ def demo(
         f"\nThe model may be published: {result.report.verdict}, for each user with all of its rows.\n"
         f"What was released and why it is private: {escape(str(report))}\n"
         + escape(NO_FIGURES if picture is None else f"The picture: {picture}")
+        + f"\n\nNow open [bold]{escape(str(page))}[/bold] in a browser: say what you like, and it "
+        "recommends, on your own device."
+    )
+
+
+def _explorer(result: "DemoResult", model: Path) -> "Explorer":
+    """The page of the model, with the errors that were measured."""
+    from apportion.explore import Explorer, Line, Quality, chosen_panel
+    from apportion.folders.files import read_files
+    from apportion.folders.kinds import ITEMS, SETTINGS
+    from apportion.studies.demo import DEFAULT
+
+    lines = {name: Line(each.rmse, each.rmse_by_bucket) for name, each in result.errors.items()}
+    target, quality = result.report.ledger.target.epsilon, None
+    if result.report.private:
+        source = (
+            "Measured by apportion demo on simulated ratings from 1 to 5 that no model had seen."
+        )
+        measured = Quality("RMSE", "lower", source, {target: lines.pop(DEFAULT)}, lines)
+        quality = chosen_panel(measured, target)
+    files = read_files(model, ITEMS)
+    return Explorer(
+        "Apportion demo: invented films",
+        result.report,
+        {name: files[name] for name in (SETTINGS, ITEMS.file)},
+        quality=quality,
     )
 
 

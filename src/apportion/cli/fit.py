@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from apportion.cli.config import to_toml
 from apportion.cli.output import Output
 from apportion.cli.reading import (
     DataSetName,
@@ -31,6 +32,7 @@ from apportion.cli.training import (
     Implicit,
     InterceptShare,
     Items,
+    Label,
     NotPrivate,
     Outside,
     OutsideRange,
@@ -51,8 +53,13 @@ from apportion.cli.training import (
     find_allocation,
     find_solver,
     find_source,
+    open_budget,
 )
+from apportion.data.files import written_whole
 from apportion.errors import ParameterError, printable
+
+# What belongs to one run, not to the training.
+_ONCE = {"overwrite", "checkpoint", "no-checkpoint"}
 
 
 def fit(
@@ -97,6 +104,7 @@ def fit(
     epsilon: Epsilon = None,
     delta: Delta = 1e-5,
     budget: BudgetFile = None,
+    label: Label = None,
     not_private: NotPrivate = False,
     factors: Factors = None,
     sweeps: Sweeps = None,
@@ -185,7 +193,6 @@ def fit(
     )
     with to.status("starting ..."):
         # Imported here so that `apportion --help` answers at once.
-        from apportion.accounts.budget import Budget
         from apportion.accounts.checkpoint import remove_finished, steps_done
         from apportion.folders.files import try_target
         from apportion.recommend.preparation import Preparation
@@ -195,7 +202,7 @@ def fit(
             raise ParameterError(f"{out} holds a model already; --overwrite replaces it")
         model = training.model()
         planned = model.plan()
-        source = None if budget is None else Budget(budget)
+        source = open_budget(budget, label)
         prepared = None if preparation is None else Preparation.read(preparation)
     with to.status("reading ..."):
         interactions = training.read()
@@ -215,7 +222,7 @@ def fit(
 
         model.fit(
             interactions,
-            on_sweep=show,
+            progress=show,
             preparation=prepared,
             budget=source,
             checkpoint=not (no_checkpoint or not_private) if checkpoint is None else checkpoint,
@@ -225,6 +232,7 @@ def fit(
         remove_finished(checkpoint)
     for warning in warned:
         to.warn(warning.message)
+    _write_options(to, out)
     to.result(
         {
             "model": str(out),
@@ -234,3 +242,16 @@ def fit(
     )
     to.show(model.privacy)
     to.show(f"saved {escape(printable(out))}")
+
+
+def _write_options(to: Output, out: Path) -> None:
+    """Leave the options beside the model, so that the training is one file. The model is safe by now."""
+    from apportion.folders.kinds import OPTIONS
+
+    options = {name: value for name, value in to.given.items() if name not in _ONCE}
+    text = f"# apportion fit --config {OPTIONS}\n{to_toml(options)}"
+    try:
+        with written_whole(out / OPTIONS) as path:
+            path.write_text(text, "utf-8")
+    except OSError as error:
+        to.warn(f"{out / OPTIONS} could not be written: {error.strerror}")

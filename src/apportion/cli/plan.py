@@ -1,5 +1,6 @@
 """``apportion plan``: how a training will spend its budget, and what to expect of it. Free: reads no data."""
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
     from apportion.data import Interactions
     from apportion.recommend import MatrixFactorization
     from apportion.recommend.preparation import Preparation
+
+QUALITY_PANEL = "Quality"
+# Where epsilon is looked for: that of the first counts, and how often they are made again.
+_CLEAR, _ROUNDS = 20.0, 2
 
 
 def plan(
@@ -79,6 +84,21 @@ def plan(
         ),
     ] = False,
     top_share: TopShare = None,
+    target_rmse: Annotated[
+        float | None,
+        typer.Option(
+            help="Ratings: answer with the least epsilon that is expected to reach this RMSE.",
+            rich_help_panel=QUALITY_PANEL,
+        ),
+    ] = None,
+    target_lost: Annotated[
+        float | None,
+        typer.Option(
+            help="Events: answer with the least epsilon at which noise is expected to take away no more "
+            "than this share of what could be learned.",
+            rich_help_panel=QUALITY_PANEL,
+        ),
+    ] = None,
     epsilon: Epsilon = None,
     delta: Delta = 1e-5,
     factors: Factors = None,
@@ -111,6 +131,10 @@ def plan(
       apportion plan --rating-range 1 5 --preparation first.json
 
       apportion plan --like ml-1m --epsilon 5 --html plan.html
+
+      The other way round: which epsilon does it take?
+
+      apportion plan --like ml-1m --target-rmse 0.93
     """
     sizes = {"users": users, "items": items, "rows": rows}
     _check_usage(sizes, like, counts, column, preparation)
@@ -126,6 +150,7 @@ def plan(
             "without ratings: --implicit",
             param_hint="'--rating-range'",
         )
+    wanted = _wanted(target_rmse, target_lost, implicit, epsilon, preparation, html)
     if top_share is not None and private_items:
         raise typer.BadParameter("does not go with --private-items", param_hint="'--top-share'")
     from apportion.explore import of_outlook, plan_page, write_page
@@ -148,10 +173,24 @@ def plan(
             },
         )
         planned = model.plan()
-    to.show(planned)
-    with to.status("simulating ..."):
-        known_before = _preparation(
+    if wanted is None:
+        to.show(planned)
+
+    def prepare_at(epsilon: float) -> "Preparation | None":
+        """What was released before, or would be at this epsilon."""
+        model.set_params(epsilon=epsilon)
+        return _preparation(
             model, sizes, like, counts, column or "count", preparation, rating_range
+        )
+
+    with to.status("simulating ..."):
+        known_before = prepare_at(
+            _CLEAR if wanted is not None and preparation is None else model.epsilon
+        )
+    if known_before is None and wanted is not None:
+        raise typer.BadParameter(
+            "takes public facts: --users, --items and --rows; --like; --counts; or --preparation",
+            param_hint="'--target-rmse' / '--target-lost'",
         )
     if known_before is None:
         if html is not None:
@@ -164,8 +203,26 @@ def plan(
             soft_wrap=False,
         )
         return
-    found = model.forecasts(known_before)
     unit = 1.0 if rating_range is None else model.label_bound_of(_one_row(rating_range))
+    if wanted is not None:
+        with to.status("looking for epsilon ..."):
+            needed, best = model.least_epsilon(known_before, wanted / unit)
+            # Of simulated data, once more with counts as noisy as they would be.
+            for _ in range(_ROUNDS if preparation is None else 0):
+                again = prepare_at(needed)
+                assert again is not None
+                needed, best = model.least_epsilon(again, wanted / unit)
+        model.set_params(epsilon=needed)
+        values = forecast_values([best], unit, implicit)
+        planned = model.plan()
+        to.result({"plan": planned.to_dict(), "forecasts": values, "least_epsilon": needed})
+        to.show(
+            f"the least epsilon that is expected to reach {wanted:g}: {needed:.3g} at delta = {delta:g}"
+        )
+        to.show(forecast_table([best], unit, implicit))
+        to.show(planned)
+        return
+    found = model.forecasts(known_before)
     if html is not None:
         with to.status("forecasting ..."):
             by_epsilon = of_outlook(outlook(model, known_before), unit, not implicit)
@@ -174,6 +231,31 @@ def plan(
     to.result({"plan": planned.to_dict(), "forecasts": values})
     to.show(forecast_table(found, unit, implicit))
     to.show_paths([] if html is None else [html])
+
+
+def _wanted(
+    rmse: float | None,
+    lost: float | None,
+    implicit: bool,
+    epsilon: float | None,
+    preparation: Path | None,
+    html: Path | None,
+) -> float | None:
+    """The error that is to be reached, if one is given."""
+    name, other = ("--target-lost", rmse) if implicit else ("--target-rmse", lost)
+    if other is not None:
+        what = "events, of which no RMSE is known" if implicit else "ratings"
+        raise typer.BadParameter(f"is not for {what}: give {name}", param_hint="'--target-...'")
+    wanted = lost if implicit else rmse
+    if wanted is not None and not 0 < wanted < (1 if implicit else math.inf):
+        raise typer.BadParameter(
+            "must be above 0" + (" and below 1" * implicit), param_hint=f"'{name}'"
+        )
+    if wanted is not None and html is not None:
+        raise typer.BadParameter("does not go with --html", param_hint=f"'{name}'")
+    if wanted is not None and epsilon is not None and preparation is None:
+        raise typer.BadParameter("is what is looked for", param_hint="'--epsilon'")
+    return wanted
 
 
 def _check_usage(

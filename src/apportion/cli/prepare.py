@@ -28,6 +28,7 @@ from apportion.cli.training import (
     Implicit,
     InterceptShare,
     Items,
+    Label,
     Outside,
     OutsideRange,
     RatingRange,
@@ -43,6 +44,7 @@ from apportion.cli.training import (
     find_allocation,
     find_solver,
     find_source,
+    open_budget,
 )
 from apportion.data.files import written_whole
 from apportion.errors import ParameterError
@@ -68,6 +70,7 @@ def prepare(
     epsilon: Epsilon = None,
     delta: Delta = 1e-5,
     budget: BudgetFile = None,
+    label: Label = None,
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Pay without a budget, and without being asked.")
     ] = False,
@@ -121,11 +124,9 @@ def prepare(
             raise ParameterError(f"{out} exists already")
         if not out.parent.is_dir():
             raise ParameterError(f"there is no folder {out.parent}")
-        from apportion.accounts.budget import Budget
-
         model = training.model()
         price = model.preparation_epsilon()
-        source = None if budget is None else Budget(budget)
+        source = open_budget(budget, label)
     if source is None and not yes:
         _ask(price, training.epsilon)
     with to.status("reading ..."):

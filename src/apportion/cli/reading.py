@@ -250,16 +250,16 @@ def read_id_list(path: Path, column: str = "item") -> "pl.Series":
     return ids_from_text(pl.Series(column, [line for line in lines if line], dtype=pl.String))
 
 
-def read_title_file(path: Path, like: "NDArray[Any]") -> dict[Any, str]:
-    """{id: title} from the columns item and title of a CSV or Parquet file."""
+def read_title_file(path: Path, like: "NDArray[Any]", column: str = "title") -> dict[Any, str]:
+    """{id: title} from the columns item and title (or another) of a CSV or Parquet file."""
     import polars as pl
 
     from apportion.data.catalog import id_type
     from apportion.data.files import read_columns
     from apportion.data.ids import read_ids
 
-    kinds = {"item": id_type(like), "title": pl.String}
-    frame = read_columns(path, ["item", "title"], [], kinds).drop_nulls("item")
+    kinds = {"item": id_type(like), column: pl.String}
+    frame = read_columns(path, ["item", column], [], kinds).drop_nulls("item")
     ids = read_ids("item", ids_like(frame["item"], like, path))
-    titles = frame["title"].cast(pl.String).fill_null("")
+    titles = frame[column].cast(pl.String).fill_null("")
     return dict(zip(ids.tolist(), titles.to_list(), strict=True))

@@ -12,6 +12,7 @@ from apportion.cli.reading import DATA_PANEL, Source, read_title_file
 from apportion.cli.spark import Cluster
 
 if TYPE_CHECKING:
+    from apportion.accounts.budget import Budget
     from apportion.allocation import Allocation
     from apportion.data import Interactions
     from apportion.recommend import GradientDescent, MatrixFactorization, SufficientStatistics
@@ -120,6 +121,14 @@ BudgetFile = Annotated[
         "--budget",
         metavar="FILE",
         help="Pay from this budget, of all trainings on these people (apportion budget create).",
+        rich_help_panel=_PRIVACY_PANEL,
+    ),
+]
+Label = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TEXT",
+        help="With --budget: what you call this training; its history shows it.",
         rich_help_panel=_PRIVACY_PANEL,
     ),
 ]
@@ -306,6 +315,15 @@ def new_model(
     return model.set_params(
         **{name: value for name, value in parameters.items() if value is not None}
     )
+
+
+def open_budget(path: Path | None, label: str | None) -> "Budget | None":
+    """The budget that pays, if one does."""
+    from apportion.accounts.budget import Budget
+
+    if path is None and label is not None:
+        raise typer.BadParameter("goes with --budget only", param_hint="'--label'")
+    return None if path is None else Budget(path, label=label or "")
 
 
 def find_source(

@@ -25,12 +25,16 @@ IdType: TypeAlias = "type[pl.DataType]"
 
 def is_table(value: Any) -> bool:
     """Whether this is a table, or a lazy one of polars."""
-    return isinstance(value, pl.LazyFrame) or hasattr(value, "columns")
+    return isinstance(value, pl.LazyFrame) or hasattr(value, "columns") or _is_stream(value)
 
 
 def table_of(frame: Any, names: Sequence[str]) -> Any:
-    """The pandas, polars or pyarrow table, if it has these columns; of a lazy one only these, collected."""
+    """The table, if it has these columns; of a lazy one only these, collected.
+
+    Tables are those of pandas, polars and pyarrow, and whatever ``from_stream`` reads.
+    """
     lazy = isinstance(frame, pl.LazyFrame)
+    frame = from_stream(frame)
     if not lazy and (hasattr(frame, "collect") or not is_table(frame)):
         more = "; from_spark reads those of Spark" if hasattr(frame, "sparkSession") else ""
         kind = type(frame).__name__
@@ -51,6 +55,23 @@ def table_of(frame: Any, names: Sequence[str]) -> Any:
         raise DataError(f"the table cannot be read ({type(error).__name__})") from None
 
 
+def from_stream(frame: Any) -> Any:
+    """The table of a library that is known by Arrow's stream alone, as of DuckDB; others as they are."""
+    if not _is_stream(frame):
+        return frame
+    try:
+        return pl.DataFrame(frame)
+    except Exception as error:  # of any library; its text may quote the data
+        raise DataError(f"the table cannot be read ({type(error).__name__})") from None
+
+
+def _is_stream(value: Any) -> bool:
+    """Whether Arrow's stream is the way to read it; columns of the libraries that are known have one, too."""
+    library = type(value).__module__.partition(".")[0]
+    known = library in ("pandas", "polars", "pyarrow") or hasattr(value, "sparkSession")
+    return not known and hasattr(value, "__arrow_c_stream__")
+
+
 def read_columns(
     path: str | Path | Sequence[str | Path],
     ids: Sequence[str],
@@ -60,6 +81,7 @@ def read_columns(
     others: Sequence[str] = (),
     separator: str | None = None,
     quote: str | None = '"',
+    encoding: str = "utf-8",
 ) -> pl.DataFrame:
     """Read these columns of CSV or Parquet files, or of all files in a folder and its sub-folders.
 
@@ -73,7 +95,7 @@ def read_columns(
         numbers: columns of numbers.
         kinds: the types of ids of a CSV file that are known beforehand: no row decides these.
         others: columns that are left as they are, those of a CSV file as text.
-        separator, quote: of CSV files, as in ``read_text``.
+        separator, quote, encoding: of CSV files, as in ``read_text``.
     """
     paths = [Path(each) for each in ([path] if isinstance(path, (str, Path)) else path)]
     files = [file for each in paths for file in _files(each)]
@@ -85,7 +107,7 @@ def read_columns(
             frames = []
             for file in files:
                 path = file  # which a message names
-                frames.append(read_text(file, wanted, separator, quote))
+                frames.append(read_text(file, wanted, separator, quote, encoding))
             frame = pl.concat(frames)
             return frame.with_columns(
                 *(_ids(frame[name], kinds.get(name)) for name in ids),
@@ -122,14 +144,14 @@ def _names(frame: Any) -> list[Any]:
     return list(getattr(frame, "column_names", None) or frame.columns)
 
 
-def has_column(source: Any, name: str) -> bool:
+def has_column(source: Any, name: str, encoding: str = "utf-8") -> bool:
     """Whether a table, or a file or the first of several, has a column of this name; it can be read."""
     if is_table(source):
         return name in _names(source)
     path = source if isinstance(source, (str, Path)) else source[0]
     file = _files(Path(path))[0]
     if is_text(file):
-        return text_files.has_column(file, name)
+        return text_files.has_column(file, name, encoding)
     return name in pl.read_parquet_schema(file.absolute())
 
 

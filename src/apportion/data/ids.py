@@ -14,6 +14,7 @@ import unicodedata
 from functools import cache
 from itertools import accumulate
 from typing import Any, TypeAlias
+from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
@@ -301,6 +302,8 @@ def _objects(name: str, array: NDArray[Any]) -> NDArray[Any]:
         raise DataError(
             f"{name}: row {odd} is of another type than row 0; ids must be all of one type"
         )
+    if kinds[0] is UUID:
+        return np.array([str(value) for value in array], dtype=object)
     if kinds[0] is not int:
         return array
     try:
@@ -318,4 +321,4 @@ def _kind(value: object) -> type | None:
         return None
     if isinstance(value, numbers.Integral):
         return int
-    return next((kind for kind in (str, bytes) if isinstance(value, kind)), None)
+    return next((kind for kind in (str, bytes, UUID) if isinstance(value, kind)), None)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from apportion.checks import number, whole, word
 from apportion.data.cards import catalog_fact, data_card
 from apportion.data.catalog import Catalog, id_type, read_catalog
-from apportion.data.files import has_column, read_columns, table_of
+from apportion.data.files import from_stream, has_column, read_columns, table_of
 from apportion.data.graph import Graph, mix
 from apportion.data.ids import Integers, column_array, id_keys, number_ids, read_column
 from apportion.data.numeric import read_numbers
@@ -113,7 +113,8 @@ class Interactions:
         Interactions(items=2, explicit, ratings from 0.5 to 5)
         """
         names = [name for name in (user, item, rating, timestamp) if name is not None]
-        given, frame = frame, table_of(frame, names)
+        given = from_stream(frame)
+        frame = table_of(given, names)
         found = cls(
             frame[user],
             frame[item],
@@ -132,12 +133,14 @@ class Interactions:
         *,
         separator: str | None = None,
         quote: str | None = '"',
+        encoding: str = "utf-8",
         **columns: Any,
     ) -> Self:
         """Read CSV or Parquet files, or a folder of them; ``columns`` as in ``from_frame``.
 
         CSV files may be compressed (gzip, Zstandard). What separates their columns is found, among comma,
-        semicolon, tab and bar, or given; ``quote=None`` takes quotes for letters.
+        semicolon, tab and bar, or given; ``quote=None`` takes quotes for letters. ``encoding`` names the
+        letters of files that are not UTF-8: "latin-1", "cp1252", "utf-16".
 
         Ids of users in a CSV file, and of items with ``items="public"``, are whole numbers if they are
         written as such in every row, else strings. Those of items have the type of the catalog, and are
@@ -153,9 +156,12 @@ class Interactions:
             others=[] if time is None else [time],
             separator=separator,
             quote=quote,
+            encoding=encoding,
         )
         found = cls.from_frame(frame, **columns)
-        return found if rating or not has_column(path, "rating") else found._of_all_ratings()
+        return (
+            found if rating or not has_column(path, "rating", encoding) else found._of_all_ratings()
+        )
 
     @classmethod
     def from_sparse(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
+import io
 import struct
 import zlib
 from collections.abc import Sequence
@@ -20,7 +22,11 @@ _BLOCK = 2**24
 
 
 def read_text(
-    path: Path, wanted: Sequence[str], separator: str | None, quote: str | None
+    path: Path,
+    wanted: Sequence[str],
+    separator: str | None,
+    quote: str | None,
+    encoding: str = "utf-8",
 ) -> pl.DataFrame:
     """These columns of one file, without its blank lines.
 
@@ -29,11 +35,27 @@ def read_text(
         wanted: names of columns.
         separator: one character between columns; None for the one that finds them.
         quote: around values that hold separators; None if quotes are letters like others.
+        encoding: of its letters, by its name in Python.
     """
     for name, sign in (("separator", separator), ("quote", quote)):
         if sign is not None and not (isinstance(sign, str) and len(sign) == 1 and sign.isascii()):
             raise ParameterError(f"{name} must be one ASCII character")
-    source = _plain(path)
+    source = _plain(path, encoding)
+    try:
+        return _read(path, source, wanted, separator, quote)
+    except pl.exceptions.PolarsError:
+        if not _is_utf8(source):
+            raise DataError(_no_utf8(path, "not UTF-8", "latin-1")) from None
+        raise
+
+
+def _read(
+    path: Path,
+    source: Path | bytes,
+    wanted: Sequence[str],
+    separator: str | None,
+    quote: str | None,
+) -> pl.DataFrame:
     present, found = _columns(source, wanted, separator, quote)
     for name in wanted:
         if name not in present:
@@ -62,9 +84,9 @@ def read_text(
     return frame
 
 
-def has_column(path: Path, name: str) -> bool:
+def has_column(path: Path, name: str, encoding: str = "utf-8") -> bool:
     """Whether the first line of a CSV file names this column."""
-    return name in _columns(_plain(path), [name], None, '"')[0]
+    return name in _columns(_plain(path, encoding), [name], None, '"')[0]
 
 
 def without_ratings(column: str) -> str:
@@ -97,18 +119,63 @@ def _columns(
     return first, SEPARATORS[0] if separator is None else separator
 
 
-def _plain(path: Path) -> Path | bytes:
-    """The file for polars to read, from the root on, because polars would look up a home, "~".
+def _plain(path: Path, encoding: str) -> Path | bytes:
+    """The file, in UTF-8, for polars to read, from the root on, because polars would look up a home, "~".
 
     A few kilobytes can hold any number of zeros: sizes are checked before memory is taken.
     """
     with path.open("rb") as file:
         start = file.read(18)
+    if (name := _name_of(encoding)) != "utf-8":
+        if start.startswith(_ZSTANDARD):
+            raise DataError(f"{path} is compressed with Zstandard: unpack it to read it as {name}")
+        return _recoded(path, _unzipped(path) if start.startswith(_GZIP) else None, name)
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise DataError(_no_utf8(path, "UTF-16", "utf-16"))
     if start.startswith(_GZIP):
         return _unzipped(path)
     if start.startswith(_ZSTANDARD) and (size := _told_size(start)) is not None:
         check_memory(f"what {path} holds", size)
     return path.absolute()
+
+
+def _name_of(encoding: str) -> str:
+    """As Python calls it."""
+    try:
+        found = codecs.lookup(encoding).name
+        "".encode(found)
+    except (LookupError, TypeError, ValueError):
+        raise ParameterError(f"encoding: there is none called {str(encoding)[:40]!r}") from None
+    return "utf-8" if found == "utf-8-sig" else found
+
+
+def _recoded(path: Path, content: bytes | None, encoding: str) -> bytes:
+    """The whole file in UTF-8."""
+    size = path.stat().st_size if content is None else len(content)
+    check_memory(f"what {path} holds", 6 * size)
+    try:
+        return (path.read_bytes() if content is None else content).decode(encoding).encode()
+    except UnicodeError:
+        raise DataError(f"{path} is not {encoding}") from None
+
+
+def _is_utf8(source: Path | bytes) -> bool:
+    decode = codecs.getincrementaldecoder("utf-8")().decode
+    with io.BytesIO(source) if isinstance(source, bytes) else source.open("rb") as file:
+        try:
+            while part := file.read(_BLOCK):
+                decode(part)
+            decode(b"", final=True)
+        except UnicodeDecodeError:
+            return False
+    return True
+
+
+def _no_utf8(path: Path, what: str, name: str) -> str:
+    return (
+        f"{path} is {what}: name its encoding, as in encoding={name!r}, or convert it: "
+        f"iconv -f {name} -t utf-8"
+    )
 
 
 def _unzipped(path: Path) -> bytes:

@@ -50,7 +50,7 @@ class Explorer:
         report: the model's guarantee.
         model: the files that the page reads, by name: model.json and items.safetensors.
         groups: names of groups and the group of every item (-1 for none), or None.
-        quality: the panel of what to expect at other epsilons, as a piece of HTML, or nothing.
+        quality: the panel of what to expect at other epsilons, as a piece of HTML, or None.
         note: what else a reader must know, such as that vectors are rounded.
     """
 
@@ -58,7 +58,7 @@ class Explorer:
     report: PrivacyReport
     model: Mapping[str, bytes]
     groups: Mapping[str, object] | None = None
-    quality: str = ""
+    quality: str | None = None
     note: str = ""
 
 
@@ -112,8 +112,8 @@ def _data(explorer: Explorer) -> dict[str, bytes]:
 
 def _index(explorer: Explorer, policy: str, styles: str, scripts: str) -> str:
     report = explorer.report
-    note = f'<p class="ap-warn">{_text(explorer.note)}</p>' if explorer.note else ""
-    quality = explorer.quality and f'<div class="view" id="quality" hidden>{explorer.quality}</div>'
+    note = f'<p class="dim">{_text(explorer.note)}</p>' if explorer.note else ""
+    quality = explorer.quality
     pieces = {
         "policy": html.escape(policy),
         "title": _text(explorer.title),
@@ -121,8 +121,9 @@ def _index(explorer: Explorer, policy: str, styles: str, scripts: str) -> str:
         "noscript": _WITHOUT_SCRIPTS,
         "tone": tone_of(report),
         "verdict": _text(report.verdict),
-        "privacy": note + report_panels(report),
-        "quality": quality,
+        "note": note,
+        "privacy": report_panels(report),
+        "quality": f'<div class="view" id="quality" hidden>{quality}</div>' if quality else "",
         "scripts": scripts,
     }
     page = app_file("index.html")

@@ -170,7 +170,7 @@ def _of_plans(values: Sequence[Mapping[str, Any]], explicit: bool) -> Quality:
 def chosen_panel(quality: Quality, at: float) -> str:
     """The panel of the explorer: a slider, and a chart for each epsilon; ``at`` is the model's own."""
     epsilons = list(quality.private)
-    start = min(range(len(epsilons)), key=lambda i: abs(math.log(epsilons[i] / max(at, 1e-9))))
+    start = min(range(len(epsilons)), key=lambda i: abs(math.log(epsilons[i]) - math.log(at)))
     charts = "".join(
         f'<div data-epsilon="{epsilon:g}"{"" if place == start else " hidden"}>'
         f"{_chart(quality, epsilon)}</div>"
@@ -185,8 +185,8 @@ def chosen_panel(quality: Quality, at: float) -> str:
         f"{quality.source} The {quality.metric}; {quality.better} is better. Rare items need more people or "
         "a larger epsilon: noise drowns them first."
     )
-    first = panel("Move epsilon", lead, slider if len(epsilons) > 1 else "", charts, wide=True)
-    return panels(first, panel("All of it", *_overview(quality), wide=True))
+    first = panel("Move epsilon", lead, slider if len(epsilons) > 1 else "", charts)
+    return panels(first, panel("At other epsilons", *_overview(quality)))
 
 
 def quality_panels(quality: Quality, at: float) -> str:

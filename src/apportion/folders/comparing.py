@@ -11,7 +11,8 @@ from apportion.accounts import PrivacyReport, signatures
 from apportion.accounts.declared import Declared
 from apportion.errors import DataError
 from apportion.folders.files import read_signature
-from apportion.folders.kinds import REPORT
+from apportion.folders.kinds import REPORT, SETTINGS
+from apportion.folders.sealed import digest
 from apportion.plain import from_plain
 from apportion.privacy import Part, Record, UserBound
 
@@ -48,6 +49,12 @@ def check_files(
         Check("the files are those that were saved together"),
         Check("epsilon, mu and delta follow from the ledger", stated),
     ]
+    trail = report.trail
+    if trail is not None and trail.digest:
+        [tensors] = (content for name, content in files.items() if name not in (SETTINGS, REPORT))
+        other = f"its trail names another model, {trail.digest[:16]}..."
+        wrong_model = () if digest(tensors) == trail.digest else (other,)
+        checks.append(Check("the report is that of this model", wrong_model))
     if key is not None:
         signature = read_signature(folder)
         unsigned = f"there is no {signatures.FILE}"

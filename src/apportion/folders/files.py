@@ -4,6 +4,7 @@ Nothing in a folder is executable, and nothing is secret: the noise key is no pa
 """
 
 import errno
+import logging
 import os
 import shutil
 import stat
@@ -18,20 +19,22 @@ from apportion.accounts.durable import sync
 from apportion.data.files import check_folder, written_whole
 from apportion.data.memory import check_memory
 from apportion.errors import DataError
-from apportion.folders.kinds import KINDS, REPORT, SETTINGS, Kind
-from apportion.folders.sealed import is_ours, kind_of, largest, read_settings
+from apportion.folders.kinds import KINDS, OPTIONS, REPORT, SETTINGS, Kind
+from apportion.folders.sealed import digest, is_ours, kind_of, largest, read_settings
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-_OURS = {signatures.FILE, *(name for kind in KINDS for name in kind.files)}
+_log = logging.getLogger(__name__)
+_OURS = {signatures.FILE, OPTIONS, *(name for kind in KINDS for name in kind.files)}
 _TRIED = 1 << 16  # bytes that are written to see whether a disk takes any
 
 
 def save_files(folder: Path, contents: Mapping[str, bytes]) -> None:
     """Write these files to a folder; a model that is there already is replaced at the end.
 
-    Other files in the folder stay; a signature of the old model goes, and so does a model of another kind.
+    Other files in the folder stay; a signature and the options of the old model go, and so does a model of
+    another kind.
     """
     check_target(folder)
     with _folder_written_whole(folder) as new:
@@ -40,6 +43,13 @@ def save_files(folder: Path, contents: Mapping[str, bytes]) -> None:
                 file.write(content)
                 file.flush()
                 sync(file.fileno())  # some disks find out here that they are full
+    _log.info("saved a model to %s", folder)
+
+
+def digest_of(folder: str | Path) -> str:
+    """SHA-256 of the tensors in a model folder: what its report and a budget call the model."""
+    folder = Path(folder)
+    return digest(_read(kind_in(folder).path(folder)))
 
 
 def sign_files(folder: Path, key: "Ed25519PrivateKey") -> str:

@@ -11,6 +11,8 @@ from apportion.accounts.formats import MODEL, TASKS, Format
 
 # The settings, with checksums of all files, and the privacy report: every folder has them.
 SETTINGS, REPORT = "model.json", "privacy.json"
+# The options of `apportion fit`, for people to use again: no part of the model.
+OPTIONS = "training.toml"
 # Ids of items or tasks: numbers, texts or bytes. Texts are two tensors: their bytes, one after the other,
 # and how many of them each has.
 IDS = ("ids", "unsigned_ids", "text_ids", "byte_ids")

@@ -8,6 +8,7 @@ file; to use a model takes no more time and memory than its tensors do.
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,13 @@ def largest(name: str, tensors: int) -> int | None:
     return (limits | {REPORT: _MOST_REPORT + 4 * tensors}).get(name)
 
 
-def seal(kind: Kind, settings: Mapping[str, Any], tensors: bytes, report: str) -> dict[str, bytes]:
-    """The bytes of all files by name: these settings, tensors and report."""
-    contents = {kind.file: tensors, REPORT: report.encode()}
+def seal(
+    kind: Kind, settings: Mapping[str, Any], tensors: bytes, report: PrivacyReport
+) -> dict[str, bytes]:
+    """The bytes of all files by name: these settings, tensors and report, whose trail names the tensors."""
+    if report.trail is not None:
+        report = replace(report, trail=replace(report.trail, digest=digest(tensors)))
+    contents = {kind.file: tensors, REPORT: report.to_json().encode()}
     whole = {
         "kind": kind.name,
         **kind.format.stamp,

@@ -48,7 +48,7 @@ def pack(model: ItemModel, titles: Any = None) -> dict[str, bytes]:
         "fold_in": {name: _plain(value) for name, value in asdict(model.fold_in).items()},
         "training": dict(model.training),
     }
-    return seal(ITEMS, settings, safetensors.numpy.save(tensors), model.privacy.to_json())
+    return seal(ITEMS, settings, safetensors.numpy.save(tensors), model.privacy)
 
 
 def _titles(model: ItemModel, ids: Ids, titles: Any) -> list[str]:

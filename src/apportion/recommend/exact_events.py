@@ -73,7 +73,7 @@ def choose(
     gain = GAIN
     while gain >= GAIN and 2 * best.choice.factors <= _most(session.tasks):
         larger = replace(best.choice, factors=2 * best.choice.factors)
-        more = first_items(settings, *best.items.shape, seed)
+        more = first_items(settings, session.tasks, best.choice.factors, seed)
         more *= best.items.std() / (4 * more.std())
         found = search.of(best.settings, larger, np.hstack([best.items, more]), GROWTH_SWEEPS)
         gain = found.recall / max(best.recall, 1e-300)

@@ -1,5 +1,6 @@
 """Private alternating minimization for recommenders (Algorithm 3)."""
 
+import logging
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,15 +16,16 @@ from apportion.accounts.costs import part_of_cost, whole_cost
 from apportion.accounts.plan import Plan
 from apportion.allocation import Allocation
 from apportion.allocation.counts import noise_of
-from apportion.checks import whole
+from apportion.checks import number, whole
 from apportion.data import Interactions
 from apportion.data.memory import check_memory
 from apportion.data.rows import Rows
 from apportion.engine import Engine, Session, find_engine
 from apportion.errors import DataError, ParameterError
 from apportion.folders.kinds import MOST_FACTORS
-from apportion.privacy import Curator, Record
+from apportion.privacy import Curator, PrivacyTarget, Record
 from apportion.privacy.ledger import total_epsilon
+from apportion.progress import Wanted, both, watched
 from apportion.recommend import exact, exact_choice, exact_events, progress, releases, rules
 from apportion.recommend.capacity import MOST, MOST_OF_OTHERS, SERVING, UNOBSERVED, Capacity
 from apportion.recommend.catalog import ItemCatalog
@@ -33,9 +35,11 @@ from apportion.recommend.model import ItemModel
 from apportion.recommend.planner import FACTORS, INTERCEPT_SHARES, SWEEPS, Forecast, forecasts
 from apportion.recommend.popularity import WARNING, learn_popularity, one_factor
 from apportion.recommend.preparation import Preparation
+from apportion.recommend.quality import least_epsilon
 from apportion.recommend.recommender import Recommender
-from apportion.recommend.serving import choose_penalty, penalty_of
+from apportion.recommend.serving import AVERAGES, choose_penalty, penalty_of
 from apportion.recommend.settings import (
+    LARGEST,
     Bounds,
     Choice,
     GradientDescent,
@@ -76,6 +80,8 @@ from apportion.tasks.private_fit import (
 
 Array = NDArray[np.float64]
 OnSweep = Callable[[int, int], object]
+
+_log = logging.getLogger(__name__)
 
 
 class MatrixFactorization(Estimator, Recommender):
@@ -175,6 +181,8 @@ class MatrixFactorization(Estimator, Recommender):
         preparation: Preparation | None = None,
         budget: Budget | None = None,
         checkpoint: str | Path | bool | None = None,
+        *,
+        progress: Wanted = None,
     ) -> Self:
         """Train; the items may be published under ``self.privacy``.
 
@@ -192,6 +200,8 @@ class MatrixFactorization(Estimator, Recommender):
                 was. Until it is finished the folder holds the key of the noise, for its owner alone.
                 With a budget there is one by default, in the user's state folder, until ``save`` or
                 ``drop_checkpoint``; True makes one there without a budget, too, and False makes none.
+            progress: how far it is: after a second, on a terminal or in a notebook; False shows it nowhere,
+                True anywhere.
         """
         settings = self._settings(data)
         self._warn_of_copies()
@@ -202,6 +212,7 @@ class MatrixFactorization(Estimator, Recommender):
         known = None if preparation is None else preparation.to_json()
         engine, what = find_engine(self.engine), type(self).__name__
         with (
+            watched("training", progress) as told,
             open_checkpoint(
                 checkpoint, self, engine, data.contents(), budget, preparation=known
             ) as saved,
@@ -215,6 +226,7 @@ class MatrixFactorization(Estimator, Recommender):
                 self.released_ = saved.read(lambda content: from_bytes(folder, content))
                 return self
             session = engine.load(_rows(settings, data))
+            on_sweep = told if on_sweep is None else both(told, on_sweep)
             if settings.private:
                 self.released_ = self._train_privately(
                     settings, data, session, curator, preparation, paid, saved, on_sweep
@@ -329,6 +341,7 @@ class MatrixFactorization(Estimator, Recommender):
                 on_sweep(done, choice.sweeps)
         for sweep in range(done + 1, choice.sweeps + 1):
             items = step(sweep, items)
+            _log.info("sweep %d of %d", sweep, choice.sweeps)
             progress.keep(saved, curator.ledger, choice, sweep, items)
             if on_sweep is not None:
                 on_sweep(sweep, choice.sweeps)
@@ -372,7 +385,7 @@ class MatrixFactorization(Estimator, Recommender):
 
     def save(self, folder: str | Path, titles: Any = None) -> None:
         """As of every recommender; what a budget paid for is kept in a checkpoint until this is done."""
-        with self._kept_until_saved():
+        with self._kept_until_saved(folder):
             super().save(folder, titles)
 
     def forecasts(self, preparation: Preparation) -> list[Forecast]:
@@ -383,6 +396,22 @@ class MatrixFactorization(Estimator, Recommender):
         settings = self._settings(None)
         preparation.check(kind_of(settings))
         return self._forecasts(settings, preparation)
+
+    def least_epsilon(self, preparation: Preparation, error: float) -> tuple[float, Forecast]:
+        """The least epsilon that is expected to give no larger an error, and the forecast with it.
+
+        The error is that of ``forecasts``: of ratings the RMSE in units of the label bound, of events the
+        share of what could be learned that is lost. What was released before stays as it is; only what
+        training would cost is another. Nothing is spent.
+        """
+        settings = self._settings(None)
+        preparation.check(kind_of(settings))
+        error = number("error", error, above=0, at_most=1e6)
+
+        def best(target: PrivacyTarget) -> Forecast:
+            return self._forecasts(replace(settings, target=target), preparation)[0]
+
+        return least_epsilon(best, error, settings.target.delta - settings.target.selection_delta)
 
     def _forecasts(self, settings: Settings, preparation: Preparation) -> list[Forecast]:
         scale, counts = typical_weights(settings, preparation)
@@ -567,13 +596,15 @@ def _report(
     others = tuple(warning for warning in warnings if warning not in counted)
     if choice.sweeps == 0:
         others = (WARNING, *others)
+    if choice.serving_regularization >= LARGEST:
+        others = (AVERAGES, *others)
     report = make_report(
         curator,
         settings.allocation,
         public,
         others,
         settings.catalog.counts,
-        budget=curator.reservation is not None,
+        training="" if curator.reservation is None else curator.reservation.token,
     )
     secret = report.secret_noise and preparation.secret_noise
     named = {name: used[name] for name in used if name in chosen}

@@ -23,6 +23,10 @@ from apportion.recommend.training import Knowledge, as_singles
 
 Array = NDArray[np.float64]
 
+AVERAGES = (
+    "ratings are predicted from averages of users and items alone: for this budget nobody's tastes could be "
+    "told from noise"
+)
 # A gain has to be so many standard deviations of the noise to be believed.
 _CLEAR = 2.0
 
@@ -67,7 +71,7 @@ def penalties(items: Array, counts: Array) -> list[float]:
     """
     with np.errstate(over="ignore"):
         square = float(counts @ np.square(items).sum(axis=1)) / float(counts.sum())
-    square = float(np.clip(np.nan_to_num(square, nan=0.0), 1e-9, 1e-3 * LARGEST))
+    square = float(np.clip(np.nan_to_num(square, nan=0.0), 1e-30, 1e-3 * LARGEST))
     return [square / portion for portion in releases.PENALTIES]
 
 

@@ -114,11 +114,12 @@ def typical_weights(settings: Settings, preparation: Preparation) -> tuple[Array
         weighting(settings, preparation.sizes, ledger), expected_counts(preparation), sums, of_sums
     )
     of_counts = noise_of(ledger, COUNTS)
-    if not settings.explicit or preparation.sizes is None or min(of_counts, of_sums) <= 0:
+    sizes = None if settings.allocation.samples else preparation.sizes
+    if not settings.explicit or sizes is None or min(of_counts, of_sums) <= 0:
         return scale, counts
     # Sums of weights are counts, too, on another scale: both together are less noisy than either.
     trust = np.square(of_counts * scale / of_sums)
-    both = (preparation.sizes + trust * (sums / scale)) / (1.0 + trust)
+    both = (sizes + trust * (sums / scale)) / (1.0 + trust)
     noise = of_counts / math.sqrt(1.0 + float(np.median(trust)))
     return scale, expected_sizes(both, noise)
 

@@ -22,6 +22,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+_FIRST = (
+    "Amber", "Brave", "Crimson", "Distant", "Electric", "Frozen", "Golden",
+    "Hidden", "Iron", "Jade", "Kindred", "Lonely", "Midnight", "Northern",
+    "Orchid", "Paper", "Quiet", "Restless", "Silver", "Thirteen", "Velvet",
+    "Wandering", "Yellow", "Second", "Last",
+)  # fmt: skip
+_SECOND = (
+    "Harbor", "Lantern", "Orchard", "Winter", "Compass", "Garden", "Letters",
+    "Machine", "River", "Summer", "Station", "Shadows", "Carnival", "Island",
+    "Mirror", "Horizon", "Kitchen", "Railway", "Symphony", "Tower",
+)  # fmt: skip
 BUCKETS, RANGE = 5, (1.0, 5.0)
 AVERAGES, EQUAL, DEFAULT, EXACT = "noisy averages", "equal budgets", "apportion", "not private"
 COLORS = {AVERAGES: "#d7dce3", EQUAL: "#9aa5b4", DEFAULT: "#2a7f62", EXACT: "#e8c468"}
@@ -34,13 +45,15 @@ class DemoResult:
     Attributes
         sizes: users per item, [items].
         errors: of each method, by its name.
-        report: the guarantee of the default model.
+        model: the default model.
+        report: its guarantee.
         history: the most and least liked items of a user who was not trained on, with the ratings.
         recommended: items for this history and the ratings to expect.
     """
 
     sizes: NDArray[np.float64]
     errors: dict[str, RatingMetrics]
+    model: Recommender
     report: PrivacyReport
     history: dict[int, float]
     recommended: tuple[tuple[int, float], ...]
@@ -84,6 +97,19 @@ class DemoResult:
         ]
 
 
+def titles(items: int) -> dict[int, str]:
+    """Invented titles for so many items: up to 500 of them are all different.
+
+    >>> titles(2)
+    {0: 'Amber Harbor', 1: 'Brave Lantern'}
+    """
+    pairs = [divmod(item, len(_FIRST)) for item in range(items)]
+    return {
+        item: f"{_FIRST[first]} {_SECOND[(turn + first) % len(_SECOND)]}"
+        for item, (turn, first) in enumerate(pairs)
+    }
+
+
 def _than(one: float, other: float) -> str:
     change = one / other - 1
     return f"{abs(change):.0%} {'below' if change <= 0 else 'above'}"
@@ -119,6 +145,7 @@ def run(
         errors={
             name: rating_metrics(each, train, test, sizes, BUCKETS) for name, each in models.items()
         },
+        model=model,
         report=model.privacy,
         history=history,
         recommended=tuple(zip(items.tolist(), scores.tolist(), strict=True)),

@@ -25,7 +25,13 @@ from apportion.tasks.estimator import Estimator, Kind
 from apportion.tasks.forecast import TaskForecast, rehearse
 from apportion.tasks.losses import Loss, find_loss
 from apportion.tasks.models import TaskModel, TaskModels
-from apportion.tasks.private_fit import array_to_bytes, make_report, open_checkpoint, open_curator
+from apportion.tasks.private_fit import (
+    array_to_bytes,
+    make_report,
+    open_checkpoint,
+    open_curator,
+    training_of,
+)
 from apportion.tasks.rules import declaration
 from apportion.tasks.scaling import Ranges, Scaling, check_ranges
 from apportion.tasks.trained import Trained
@@ -88,7 +94,8 @@ class MultiTaskLinear(Estimator, TaskModels):
                     trained = Trained(self._train_exactly(seen, session, told))
                 if saved is not None:
                     saved.finish(array_to_bytes(trained.packed()), curator.ledger)
-        self.released_ = self._released(trained, data, scaling, curator, budget is not None)
+            training = training_of(budget, saved, curator)
+        self.released_ = self._released(trained, data, scaling, curator, training)
         return self
 
     @abstractmethod
@@ -155,7 +162,7 @@ class MultiTaskLinear(Estimator, TaskModels):
 
     def save(self, folder: str | Path) -> None:
         """Write the models to a folder, for ``apportion.load``; a checkpoint kept for a budget goes."""
-        with self._kept_until_saved():
+        with self._kept_until_saved(folder):
             super().save(folder)
 
     def _cost(self, target: PrivacyTarget) -> Sequence[Record] | None:
@@ -203,7 +210,7 @@ class MultiTaskLinear(Estimator, TaskModels):
         return target
 
     def _released(
-        self, trained: Trained, data: TaskData, scaling: Scaling, curator: Curator, paid: bool
+        self, trained: Trained, data: TaskData, scaling: Scaling, curator: Curator, training: str
     ) -> TaskModel:
         """Models for features as they are given, and all that may be published with them."""
         d, errors = data.dimension, trained.errors
@@ -213,7 +220,7 @@ class MultiTaskLinear(Estimator, TaskModels):
             intercept=intercept,
             task_ids=data.task_ids,
             prediction=self._loss.prediction,
-            privacy=self._report(curator, data, paid),
+            privacy=self._report(curator, data, training),
             counts=trained.counts,
             noise=trained.noise,
             errors=None if errors is None else np.ascontiguousarray(errors[:, :d]),
@@ -243,14 +250,14 @@ class MultiTaskLinear(Estimator, TaskModels):
         used = {**self.get_params(deep=False), **self._public_parameters()}
         return {name: used[name] for name in used if name not in ("engine", "noise_seed", "loss")}
 
-    def _report(self, curator: Curator, data: TaskData, paid: bool) -> PrivacyReport:
+    def _report(self, curator: Curator, data: TaskData, training: str) -> PrivacyReport:
         catalog = f"{data.tasks} tasks"
         warnings: tuple[str, ...] = ()
         if data.catalog_from_data:
             catalog += ", read from the data and declared public"
             warnings = ("the catalog was read from the data: which tasks exist is not covered",)
         public = {"catalog": catalog, "dimension": data.dimension, **self._public_parameters()}
-        return make_report(curator, self.allocation, public, warnings, budget=paid)
+        return make_report(curator, self.allocation, public, warnings, training=training)
 
     def __repr__(self) -> str:
         return (TaskModels if self._trained else Estimator).__repr__(self)

@@ -169,7 +169,7 @@ class MultiTaskClassifier(Estimator, ClassModels):
 
     def save(self, folder: str | Path) -> None:
         """Write the models to a folder, for ``apportion.load``; a checkpoint kept for a budget goes."""
-        with self._kept_until_saved():
+        with self._kept_until_saved(folder):
             super().save(folder)
 
     def __repr__(self) -> str:

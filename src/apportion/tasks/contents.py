@@ -51,7 +51,7 @@ def pack(model: TaskModel) -> dict[str, bytes]:
         ceiling = "inf" if math.isinf(prediction.ceiling) else prediction.ceiling
         predicts = {"predicts": prediction.predicts, "loss": prediction.loss, "ceiling": ceiling}
     settings = {"predicts": predicts, "training": dict(model.training)}
-    return seal(TASK_MODELS, settings, safetensors.numpy.save(tensors), model.privacy.to_json())
+    return seal(TASK_MODELS, settings, safetensors.numpy.save(tensors), model.privacy)
 
 
 def unpack(folder: Path, contents: Mapping[str, bytes]) -> TaskModel:

@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
@@ -10,8 +11,10 @@ from pathlib import Path
 from typing import Any, Literal, Self
 from warnings import warn
 
+from apportion.accounts import Budget
 from apportion.accounts.places import is_ours, mark_resumable, remove
-from apportion.errors import ApportionError, ParameterError
+from apportion.errors import ApportionError, BudgetFileError, ParameterError
+from apportion.folders.files import digest_of
 
 Kind = Literal["classifier", "regressor"]
 # Parameters are shown up to this length: two lines of a terminal.
@@ -26,6 +29,8 @@ class Estimator:
     """
 
     checkpoint_: Path
+    released_: Any
+    _paid_by: Budget
     _copy: int
     _copies: int
 
@@ -145,16 +150,39 @@ class Estimator:
             )
 
     @contextmanager
-    def _kept_until_saved(self) -> Iterator[None]:
-        """What was paid for is dropped once the model is written; an error is told where it is kept."""
+    def _kept_until_saved(self, folder: str | Path) -> Iterator[None]:
+        """What was paid for is dropped once the model is in its folder; an error is told where it is kept."""
         try:
             yield
         except (OSError, ApportionError) as error:
-            folder = vars(self).get("checkpoint_")
-            if folder is not None:
-                mark_resumable(error, folder)
+            kept = vars(self).get("checkpoint_")
+            if kept is not None:
+                mark_resumable(error, kept)
             raise
+        self._note_saved(folder)
         self.drop_checkpoint()
+
+    def _note_saved(self, folder: str | Path) -> None:
+        """The report has the model's digest now; the budget that paid is told, too, and where the model is.
+
+        The model is safe by now: if the budget cannot be told, that is a warning.
+        """
+        released = self.released_
+        trail, budget = released.privacy.trail, vars(self).get("_paid_by")
+        if trail is None:
+            return
+        trail = replace(trail, digest=digest_of(folder))
+        self.released_ = replace(released, privacy=replace(released.privacy, trail=trail))
+        if budget is None or not trail.training:
+            return
+        try:
+            budget.note_saved(trail.training, trail.digest, os.path.realpath(folder))
+        except (BudgetFileError, OSError) as error:
+            warn(
+                f"the model is saved, but the budget does not say where: {error}",
+                UserWarning,
+                stacklevel=5,
+            )
 
     def __repr__(self) -> str:
         inside = ", ".join(f"{name}={value}" for name, value in self._changed().items())

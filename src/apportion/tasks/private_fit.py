@@ -1,6 +1,7 @@
 """The start and end of every private fit: its checkpoint, its curator, its report."""
 
 import io
+import logging
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from apportion.accounts.places import (
     resumable_from,
 )
 from apportion.accounts.reservation import Reservation
+from apportion.accounts.trail import Trail
 from apportion.allocation import Allocation
 from apportion.allocation.counts import Counts
 from apportion.engine import Engine
@@ -33,6 +35,8 @@ from apportion.privacy import Curator, NoiseSource, PrivacyTarget, Record
 from apportion.tasks.estimator import Estimator, has_no_secret
 from apportion.version import __version__
 
+# Public facts only: what a report says, too.
+_log = logging.getLogger(__name__)
 # A delta above this is not a guarantee that anybody should rely on.
 LARGE_DELTA = 1e-3
 
@@ -55,6 +59,9 @@ def open_checkpoint(
     parameters comes by name.
     """
     parameters = model.get_params(deep=False)
+    vars(model).pop("_paid_by", None)
+    if budget is not None:
+        model._paid_by = budget
     kept = folder is True or (folder is None and budget is not None)
     if kept and (not can_keep() or has_no_secret(parameters)):
         kept, folder = False, None
@@ -114,8 +121,11 @@ def open_curator(
     already, as part of another training. An error is told what was spent.
     """
     reservation, listener = None, told_listener()
+    _log.info("%s: epsilon = %g at delta = %g", what, target.epsilon, target.delta)
     if budget is not None:
         reservation = _reserve(budget, target, noise_seed, checkpoint, what, cost, paid)
+    if reservation is not None:
+        _log.info("training %s is paid from %s", reservation.token, budget and budget.path)
     try:
         if checkpoint is not None and not checkpoint.finished:
             curator = Curator(target, checkpoint.noise(), reservation, checkpoint.witness, listener)
@@ -130,6 +140,7 @@ def open_curator(
         yield curator
         if reservation is not None:
             reservation.settle()  # what it did not use is given back
+        _log.info("%s: done, releases: %d", what, len(curator.ledger))
     except BaseException as error:
         # What a budget has committed counts, released or not: then the checkpoint must stay.
         kept = checkpoint is not None and (checkpoint.released or len(curator.ledger) > 0)
@@ -207,6 +218,15 @@ def array_from_bytes(content: bytes, shape: tuple[int, ...]) -> NDArray[np.float
     return array
 
 
+def training_of(budget: Budget | None, saved: Checkpoint | None, curator: Curator) -> str:
+    """The name of a training in the budget that paid for it; empty without one."""
+    if budget is None:
+        return ""
+    if saved is not None:  # one that was finished before has no reservation any more
+        return saved.training
+    return "" if curator.reservation is None else curator.reservation.token
+
+
 def make_report(
     curator: Curator,
     allocation: Allocation,
@@ -214,12 +234,12 @@ def make_report(
     warnings: tuple[str, ...] = (),
     counts: Counts | None = None,
     *,
-    budget: bool = False,
+    training: str = "",
 ) -> PrivacyReport:
     """The guarantee of what the curator has released, with these warnings and those of its parts.
 
-    ``counts`` are the task counts that were used, if they are not the allocation's own. ``budget`` says
-    whether one has paid.
+    ``counts`` are the task counts that were used, if they are not the allocation's own. ``training`` is
+    its name in the budget that has paid, if one has.
     """
     source = allocation if counts is None else counts
     warnings = source.warnings() + warnings
@@ -232,7 +252,8 @@ def make_report(
         public_inputs={**public_inputs, **allocation_inputs(allocation, counts)},
         warnings=warnings,
         neighboring=source.neighboring(),
-        budget=budget,
+        budget=bool(training),
+        trail=Trail.now(training),
     )
 
 

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+_AT_ONCE = 128  # tasks whose numbers stay in a cache
 
 
 def positive_part(matrix: Array, least: float = 0.0) -> Array:
@@ -45,47 +46,91 @@ def shrink(
     values[values <= rounding] = 0.0
     # Directions of one eigenvalue have no basis of their own: they are judged together.
     group = np.cumsum(np.diff(values, prepend=values[:1]) > rounding)
-
-    def sums(weight: Array, one: Array, other: Array) -> Array:
-        """Of the products of three arrays by column, without another array as large."""
-        found = np.einsum("ij,ij,ij->j", weight, one, other)
-        return np.asarray(np.bincount(group, found)[group])
-
     unit = noise if noise > 0 else 1.0  # in units of the noise no bound is too large to be squared
+    values, ridge = values / unit, ridge / unit
+    variances = _Variances(noise > 0, None if spread is None else spread / unit, values)
     rotated = (b / unit) @ basis
-    a = np.outer(mass, values / unit)
-    a += (ridge / unit)[:, None]
-    variance = np.full((1, 1), 1.0 if noise > 0 else 0.0)  # of all alike, unless there is a spread
-    if spread is not None:
-        variance = variance + np.outer(spread / unit, values / unit)
-    # What is noisier says less about rho and tau; relative to the noisiest, so that zero is no trouble.
-    weight = np.ones((1, 1)) if (variance == 0).any() else variance.max() / variance
-    center = np.zeros_like(b)
-    if guess is not None:
-        center = guess @ basis
-        predicted = a * center
-        scale, agreement = (sums(weight, predicted, other) for other in (predicted, rotated))
+    center = None if guess is None else guess @ basis
+    blocks = [slice(at, at + _AT_ONCE) for at in range(0, len(b), _AT_ONCE)]
+
+    def factors(some: slice) -> Array:
+        """The factors a of some tasks."""
+        return np.asarray(np.outer(mass[some], values) + ridge[some, None])
+
+    def by_group(found: list[list[Array]]) -> list[Array]:
+        """Of what is found in each block by column, the sums by group of columns."""
+        zero = np.zeros(len(values))
+        return [
+            np.bincount(group, sum(each, start=zero))[group] for each in zip(*found, strict=True)
+        ]
+
+    if center is not None and blocks:
+        found = []
+        for some in blocks:
+            predicted = factors(some) * center[some]
+            weight = variances.weight(some)
+            others = (predicted, rotated[some])
+            found.append([_sum(weight, predicted, other) for other in others])
+        scale, agreement = by_group(found)
         rho = np.divide(agreement, scale, out=np.zeros_like(scale), where=scale > 0)
-        rho = np.clip(rho, 0.0, 1.0)
-        center *= rho
-        predicted *= rho
-        rotated -= predicted
-    total = sums(weight, rotated, rotated)
+        center *= np.clip(rho, 0.0, 1.0)
+    found = []
+    for some in blocks:
+        a, weight = factors(some), variances.weight(some)
+        if center is not None:
+            rotated[some] -= a * center[some]
+        noisy = np.broadcast_to(variances.of(some), a.shape)
+        found.append(
+            [
+                _sum(weight, rotated[some], rotated[some]),
+                _sum(weight, noisy, np.ones((1, 1))),
+                _sum(weight, a, a),
+            ]
+        )
+    if not found:
+        return np.zeros_like(b)
+    total, expected, power = by_group(found)
     # Never quite zero: a thousandth of what is there is kept as signal.
-    expected = sums(weight, np.broadcast_to(variance, a.shape), np.ones((1, 1)))
     signal = np.maximum(total - expected, 1e-3 * total)
-    power = sums(weight, a, a)
-    del weight  # which may be as large as all the others
     with np.errstate(over="ignore", invalid="ignore"):
         ratio = np.divide(power, signal, out=np.full_like(signal, np.inf), where=signal > 0)
-        divisor = np.square(a)
-        divisor += variance * ratio
-        filtered = np.divide(a, divisor, out=a, where=divisor > 0)
-        filtered[~(divisor > 0)] = 0.0
-    filtered *= rotated
-    filtered += center
-    del divisor, rotated, center
-    return np.asarray(filtered @ basis.T)
+        for some in blocks:
+            a = factors(some)
+            divisor = np.square(a) + variances.of(some) * ratio
+            filtered = np.divide(a, divisor, out=np.zeros_like(a), where=divisor > 0)
+            rotated[some] *= filtered
+            if center is not None:
+                rotated[some] += center[some]
+    return np.asarray(rotated @ basis.T)
+
+
+class _Variances:
+    """Of the noise of each task's coordinates, in units of it, or relative to the noisiest."""
+
+    def __init__(self, noisy: bool, spread: Array | None, values: Array) -> None:
+        self._base, self._spread, self._values = float(noisy), spread, values
+        # Rounding keeps the order: the least and the greatest are those of the products.
+        small, large = (
+            (0.0, 0.0)
+            if spread is None or spread.size == 0
+            else (values.min() * spread.min(), values.max() * spread.max())
+        )
+        self._least, self._most = self._base + small, self._base + large
+
+    def of(self, some: slice) -> Array:
+        """Of some tasks, [some, d] or [1, 1] where all are alike."""
+        if self._spread is None:
+            return np.full((1, 1), self._base)
+        return np.asarray(self._base + np.outer(self._spread[some], self._values))
+
+    def weight(self, some: slice) -> Array:
+        """What is noisier says less about rho and tau. All ones where one has no noise."""
+        return np.ones((1, 1)) if self._least == 0 else np.asarray(self._most / self.of(some))
+
+
+def _sum(weight: Array, one: Array, other: Array) -> Array:
+    """Of the products of three arrays by column."""
+    return np.asarray(np.einsum("ij,ij,ij->j", weight, one, other))
 
 
 def posterior_root(

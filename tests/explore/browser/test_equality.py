@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import safetensors.numpy
 
-from apportion.explore import Explorer
+from apportion.explore import Explorer, compact
+from apportion.folders.kinds import ITEMS
 from apportion.recommend.recommender import Recommender
 from tests.explore.browser.conftest import Watched
 from tests.explore.models import changed, film_model, page_of, wider
@@ -146,3 +148,22 @@ def test_a_direction_that_nothing_determines_is_left_out(
         given = as_python(model, history)
         expected = model.predict(given, model.item_ids[[place for place, _ in history]])
         close([found["scores"][place] for place, _ in history], expected)
+
+
+@pytest.mark.parametrize("kind", ["float16", "int8"])
+def test_rounded_vectors_are_read_as_they_were_written(
+    kind: Any, watched: Watched, served: Callable[[Explorer], str]
+) -> None:
+    model = MODELS["ratings, own means"]
+    files, _ = compact(model.released, kind)
+    tensors = safetensors.numpy.load(files[ITEMS.file])
+    items = tensors["items"].astype(np.float32)
+    if kind == "int8":
+        items *= tensors["items.scales"][:, None]
+    rounded = changed(model, {}, items=items)
+    wanted = histories(model, seed=7)[:10]
+    page = watched.open(served(Explorer("Films", model.privacy, files)))
+    result = page.evaluate(SCRIPT, [wanted, K])
+    for history, found in zip(wanted, result["found"], strict=True):
+        given = as_python(model, history)
+        close(found["vector"], rounded.fold_in(given, unknown="ignore"))

@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from apportion.explore import Explorer, write_folder, write_single_file
+from apportion.explore import (
+    Explorer,
+    Line,
+    Quality,
+    chosen_panel,
+    write_folder,
+    write_single_file,
+)
 from tests.explore.browser.conftest import Watched
 from tests.explore.models import HOSTILE, film_model, hostile_model, page_of, place_of
 
@@ -129,6 +136,7 @@ def test_an_item_shows_those_that_are_like_it(watched: Watched, served: Serve) -
     ids, scores = model.similar_items(126, 10)
     titles = [model.released.titles[place - 100] for place in ids]
     assert dialog.locator(".best .title").all_inner_texts() == titles
+    assert "null" not in dialog.inner_text()
     assert dialog.locator(".best .value").first.inner_text() == f"{scores[0]:.2f}"
     dialog.get_by_role("button", name="Remove from your list").click()
     page.keyboard.press("Escape")
@@ -271,3 +279,19 @@ def test_a_phone_shows_all_of_it(scheme: str, watched: Watched, served: Serve) -
     )
     ink, ground = (sum(color[:3]) for color in colors)
     assert (ink < ground) == (scheme == "light"), json.dumps(colors)
+
+
+def test_epsilon_is_moved_and_the_forecast_follows(watched: Watched, served: Serve) -> None:
+    lines = {e: Line(1 / e, (1.5 / e, 1.0 / e)) for e in (1.0, 2.0, 4.0)}
+    quality = Quality("RMSE", "lower", "Made up.", lines, {"not private": Line(0.1, (0.2, 0.1))})
+    page = watched.open(served(page_of(film_model(), quality=chosen_panel(quality, 2.1))))
+    page.get_by_role("tab", name="Quality").click()
+    shown = page.locator("[data-epsilon]:not([hidden])")
+    assert shown.get_attribute("data-epsilon") == "2"
+    assert page.locator("output").inner_text() == "epsilon = 2"
+    page.get_by_role("slider").focus()
+    page.keyboard.press("ArrowRight")
+    assert shown.get_attribute("data-epsilon") == "4"
+    assert shown.locator("li", has_text="not private: 0.100").count() == 1
+    assert page.get_by_role("slider").get_attribute("aria-valuetext") == "epsilon = 4"
+    assert watched.trouble == []

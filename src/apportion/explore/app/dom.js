@@ -1,5 +1,7 @@
 // Elements. Text becomes text nodes, never markup: nothing here takes HTML.
 
+import { TEXT } from "./text.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 export const PLUS = "M12 5v14M5 12h14";
 export const MINUS = "M5 12h14";
@@ -40,6 +42,11 @@ function filled(element, classes, settings, children) {
 /** An item's title, which may be in a script that is written from right to left. */
 export function titleOf(model, place) {
   return make("bdi.title", {}, model.titles[place]);
+}
+
+/** About how many people have an item, if the model says so. */
+export function peopleOf(model, place) {
+  return model.popularity && make("span.dim.people", {}, TEXT.people(model.popularity[place]));
 }
 
 /** Tell screen readers, without moving the focus. */

@@ -73,7 +73,8 @@ export function drawMap(canvas, map) {
     const title = model.titles[place];
     const text = title.length > 30 ? `${title.slice(0, 29)}…` : title;
     const wide = pen.measureText(text).width;
-    const left = x(place) + radius + 5 + wide > width ? x(place) - radius - 5 - wide : x(place) + radius + 5;
+    const right = x(place) + radius + 5;
+    const left = right + wide > width ? Math.max(3, x(place) - radius - 5 - wide) : right;
     const box = [left - 3, y(place) - LETTER, left + wide + 3, y(place) + LETTER];
     if (labels.some((b) => b[0] < box[2] && box[0] < b[2] && b[1] < box[3] && box[1] < b[3])) return;
     labels.push(box);

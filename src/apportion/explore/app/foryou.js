@@ -1,13 +1,14 @@
 // The first view: what somebody likes on one side, what follows from it on the other.
 
-import { CROSS, PLUS, icon, make, say, titleOf } from "./dom.js";
+import { CROSS, PLUS, icon, make, peopleOf, say, titleOf } from "./dom.js";
 import { makeRating } from "./rating.js";
 import { makeSearch } from "./search.js";
 import { likedRating, ratingRange, readLines } from "./taste.js";
 import { TEXT } from "./text.js";
 
 const AT_ONCE = 20;
-const SUGGESTED = 12;
+const SUGGESTED = 10;
+const ENOUGH = 8; // on a list, to need no suggestions
 
 /** Fill the view; show(place) opens an item. Whoever wants the latest list of places gets it from it. */
 export function makeForYou(model, taste, ask, show) {
@@ -40,7 +41,7 @@ export function makeForYou(model, taste, ask, show) {
     const present = new Map([...mine.children].map((row) => [Number(row.dataset.place), row]));
     for (const [place, row] of present) if (!taste.has(place)) row.remove();
     for (const place of taste.places()) if (!present.has(place)) mine.prepend(myRow(place));
-    suggested.hidden = taste.size > 4;
+    suggested.hidden = taste.size >= ENOUGH;
   }
 
   function myRow(place) {
@@ -80,7 +81,6 @@ export function makeForYou(model, taste, ask, show) {
     const bar = make("span.bar", { "aria-hidden": "true" }, make("span"));
     bar.firstChild.style.width = `${Math.round(100 * Math.min(Math.max(part, 0), 1))}%`;
     const title = model.titles[place];
-    const people = model.popularity ? make("span.dim.people", {}, TEXT.people(model.popularity[place])) : null;
     return make(
       "li",
       { "data-place": place },
@@ -88,7 +88,7 @@ export function makeForYou(model, taste, ask, show) {
         "button.name",
         { type: "button", onclick: () => show(place), "aria-label": words.similar(title) },
         titleOf(model, place),
-        people,
+        peopleOf(model, place),
       ),
       alike ? null : make("span.score", {}, bar, make("span.value", {}, TEXT.score(score))),
       make("button.round.add", { type: "button", "aria-label": words.like(title), onclick: () => like(place) }, icon(PLUS)),
@@ -114,10 +114,7 @@ export function makeForYou(model, taste, ask, show) {
   );
   function chip(place) {
     const button = make("button.chip", { type: "button", onclick: () => like(place) }, titleOf(model, place));
-    taste.onChange(() => {
-      button.classList.toggle("on", taste.has(place));
-      button.setAttribute("aria-pressed", String(taste.has(place)));
-    });
+    taste.onChange(() => (button.hidden = taste.has(place)));
     return button;
   }
 
@@ -135,10 +132,10 @@ export function makeForYou(model, taste, ask, show) {
       "section.card",
       {},
       makeSearch(model, like),
-      suggested,
       make("div.row", {}, count, clear),
       empty,
       mine,
+      suggested,
       make("label.check", {}, keep, words.keep),
       make("details", {}, make("summary", {}, words.open), make("label.file", {}, chooser), opened),
     ),

@@ -1,6 +1,6 @@
 // One item: what the model says of it, and the items that are most like it.
 
-import { CROSS, icon, make, titleOf } from "./dom.js";
+import { CROSS, icon, make, peopleOf, titleOf } from "./dom.js";
 import { likedRating } from "./taste.js";
 import { TEXT } from "./text.js";
 
@@ -36,7 +36,7 @@ export function makeItemDialog(model, taste, ask, showOnMap) {
         people === undefined ? null : words.users(people),
         taste.size === 0 ? null : model.explicit ? words.expected(score) : words.score(score),
       ].filter(Boolean).join(" · ")),
-      people < FEW ? make("p.warn", {}, words.few) : null,
+      ...(people < FEW ? [make("p.warn", {}, words.few)] : []),
       make("div.actions", {}, toggle(place), make("button", { type: "button", onclick: () => {
         dialog.close();
         showOnMap(place);
@@ -64,7 +64,12 @@ export function makeItemDialog(model, taste, ask, showOnMap) {
     return make(
       "li",
       { "data-place": place },
-      make("button.name", { type: "button", onclick: () => open(place) }, titleOf(model, place)),
+      make(
+        "button.name",
+        { type: "button", onclick: () => open(place) },
+        titleOf(model, place),
+        peopleOf(model, place),
+      ),
       make("span.score", {}, bar, make("span.value", {}, TEXT.score(score))),
     );
   }

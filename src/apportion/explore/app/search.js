@@ -1,6 +1,6 @@
 // Search by title: a combobox, as the ARIA practices describe it.
 
-import { make, say } from "./dom.js";
+import { make, peopleOf, say } from "./dom.js";
 import { TEXT } from "./text.js";
 
 const SHOWN = 8;
@@ -39,7 +39,6 @@ export function makeSearch(model, choose) {
   }
 
   function option(place, number) {
-    const people = model.popularity ? make("span.dim", {}, TEXT.people(model.popularity[place])) : null;
     return make(
       "li",
       {
@@ -53,7 +52,7 @@ export function makeSearch(model, choose) {
         },
       },
       make("bdi", {}, model.titles[place]),
-      people,
+      peopleOf(model, place),
     );
   }
 

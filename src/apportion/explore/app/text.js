@@ -19,7 +19,7 @@ export const TEXT = {
     search: (count) => `Search ${items(count)} by title`,
     searchShort: "Search",
     found: (count) => (count ? `${items(count)} found` : "No title holds that"),
-    start: "Not sure? These are widely known:",
+    start: "Widely known; click what you like:",
     list: (count) => (count ? `Your list (${number.format(count)})` : "Your list"),
     empty: "Nothing yet. Search, or pick something below.",
     rate: (title) => `Your rating of ${title}`,
@@ -50,7 +50,7 @@ export const TEXT = {
     close: "Close",
     id: (id) => `Item ${id}`,
     users: (count) =>
-      count < 1 ? "hardly anybody has it" : `about ${about.format(count)} people have it`,
+      count < 10 ? "under 10 people have it" : `about ${about.format(count)} people have it`,
     few: "Few people have it, so what the model says of it is mostly noise.",
     expected: (score) => `your expected rating: ${decimals.format(score)}`,
     score: (score) => `your score: ${decimals.format(score)}`,
@@ -90,5 +90,5 @@ export const TEXT = {
   },
 
   score: (value) => decimals.format(value),
-  people: (count) => `~${about.format(Math.max(0, count))} people`,
+  people: (count) => (count < 10 ? "under 10 people" : `~${about.format(count)} people`),
 };

@@ -1,0 +1,95 @@
+"""Smaller vectors for the page: float16 or int8, and what is lost by that.
+
+The page reads both. The model folder stays as it is, and what the page has is no model folder: its settings
+say so, and only hold what the page needs.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import safetensors.numpy
+from numpy.typing import NDArray
+
+from apportion.errors import ParameterError
+from apportion.folders.kinds import ITEMS, SETTINGS
+from apportion.recommend import ItemModel, Recommender
+from apportion.recommend.contents import pack
+
+Kind = Literal["float16", "int8"]
+KIND = "apportion item model, rounded for its page"
+_PEOPLE, _LIKED, _LISTED = 100, 5, 20
+_LEVELS = 127
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What rounding changes, for a hundred invented histories: an item and those that are most like it.
+
+    Attributes
+        same: of the 20 best items for each of them, the mean share that are the same.
+        largest: the largest change of a score.
+    """
+
+    same: float
+    largest: float
+
+    def __str__(self) -> str:
+        return (
+            f"of the {_LISTED} best items for invented histories {self.same:.1%} are the same, "
+            f"and no score changes by more than {self.largest:.2g}"
+        )
+
+
+def compact(released: ItemModel, kind: Kind) -> tuple[dict[str, bytes], Loss]:
+    """The files of the page with smaller vectors, and what is lost by that."""
+    files = pack(released)
+    tensors: dict[str, NDArray[Any]] = dict(safetensors.numpy.load(files[ITEMS.file]))
+    rounded, stored = _rounded(released.items, kind)
+    tensors |= stored
+    if "counts" in tensors:  # which are only shown, with two digits
+        tensors["counts"] = tensors["counts"].astype(np.float32)
+    fold_in = json.loads(files[SETTINGS])["fold_in"]
+    settings = json.dumps({"kind": KIND, "fold_in": fold_in}).encode()
+    contents = {SETTINGS: settings, ITEMS.file: safetensors.numpy.save(tensors)}
+    return contents, _loss(released, replace(released, items=rounded))
+
+
+def _rounded(
+    items: NDArray[np.float32], kind: Kind
+) -> tuple[NDArray[np.float32], Mapping[str, NDArray[Any]]]:
+    """The vectors after rounding, [items, factors], and the tensors that hold them."""
+    if kind == "float16":
+        with np.errstate(over="ignore"):
+            half = items.astype(np.float16)
+        if not np.isfinite(half).all():
+            raise ParameterError("an item's vector is too long for float16: use int8")
+        return half.astype(np.float32), {"items": half}
+    largest = np.abs(items).max(axis=1, initial=0.0, keepdims=True)
+    scales = (np.where(largest > 0, largest, 1.0) / _LEVELS).astype(np.float32)
+    whole = np.clip(np.rint(items / scales), -_LEVELS, _LEVELS).astype(np.int8)
+    return whole * scales, {"items": whole, "items.scales": scales[:, 0]}
+
+
+def _loss(released: ItemModel, rounded: ItemModel) -> Loss:
+    one, other = Recommender(released), Recommender(rounded)
+    count = len(released.item_ids)
+    low, high = released.fold_in.rating_range or (1.0, 5.0)
+    same, largest = [], 0.0
+    for person in range(min(_PEOPLE, count)):
+        first = released.item_ids[person * count // min(_PEOPLE, count)]
+        liked = [first, *(one.similar_items(first, _LIKED - 1)[0] if count > 1 else [])]
+        history: Any = liked
+        if (
+            released.fold_in.feedback == "explicit"
+        ):  # all ratings equal would say nothing of a taste
+            history = dict(zip(liked, np.linspace(high, (low + high) / 2, len(liked)), strict=True))
+        best = one.recommend(history, _LISTED)[0]
+        if len(best) == 0:
+            continue
+        same.append(np.isin(best, other.recommend(history, _LISTED)[0]).mean())
+        change = one.predict(history, best) - other.predict(history, best)
+        largest = max(largest, float(np.abs(change).max()))
+    return Loss(float(np.mean(same)) if same else 1.0, largest)

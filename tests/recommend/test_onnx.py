@@ -1,0 +1,73 @@
+"""Serving: the exported graph gives the lists of ``recommend``; the example of the how-to answers."""
+
+import importlib.util
+import re
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import apportion as ap
+from apportion.errors import ParameterError
+from apportion.recommend.onnx import export_onnx, onnx_inputs
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "serving.md"
+
+
+def has(*names: str) -> bool:
+    return all(importlib.util.find_spec(name) for name in names)
+
+
+def trained(feedback: Any) -> ap.MatrixFactorization:
+    rated = (1.0, 5.0) if feedback == "explicit" else None
+    data = ap.simulate_interactions(users=800, items=60, rows=15_000, rating_range=rated)
+    return ap.MatrixFactorization(4, 2, feedback=feedback, epsilon=20.0).fit(data)
+
+
+@pytest.mark.skipif(not has("onnx", "onnxruntime"), reason="onnx: pip install onnx onnxruntime")
+@pytest.mark.parametrize("feedback", ["explicit", "implicit"])
+def test_the_graph_gives_the_lists_of_recommend(feedback: str, tmp_path: Path) -> None:
+    onnxruntime = import_module("onnxruntime")
+    model, path = trained(feedback), tmp_path / "model.onnx"
+    export_onnx(model, path, k=7)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    for ratings in ({3: 5.0, 8: 1.0, 11: 4.0}, {1: 2.0}, {5: 3.0, 9999: 4.0}):
+        history = ratings if feedback == "explicit" else list(ratings)
+        places, scores = session.run(None, onnx_inputs(model, history))
+        ids, expected = model.recommend(history, k=7, unknown="ignore")
+        assert model.item_ids[places[0]].tolist() == ids.tolist()
+        np.testing.assert_allclose(scores[0], expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.skipif(has("onnx"), reason="onnx is installed")
+def test_without_the_package_it_says_what_to_install(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="pip install onnx"):
+        export_onnx(trained("explicit"), tmp_path / "model.onnx")
+
+
+@pytest.mark.skipif(not has("fastapi", "httpx"), reason="fastapi: pip install fastapi httpx")
+@pytest.mark.parametrize("feedback", ["explicit", "implicit"])
+def test_the_example_serves(feedback: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    client_of = import_module("fastapi.testclient").TestClient
+    model = trained(feedback)
+    model.save(tmp_path / "m")
+    monkeypatch.setenv("MODEL", str(tmp_path / "m"))
+    [example, _] = re.findall(r"^```py\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    served = ModuleType("serve")
+    monkeypatch.setitem(sys.modules, "serve", served)  # where its types are looked up
+    exec(example, vars(served))
+    client = client_of(vars(served)["app"])
+    ratings = {3: 5.0, 8: 1.0}
+    asked = {"ratings": ratings} if feedback == "explicit" else {"items": list(ratings)}
+    answer = client.post("/recommend?k=5", json=asked).json()
+    ids, scores = model.recommend(ratings if feedback == "explicit" else list(ratings), k=5)
+    assert answer["items"] == ids.tolist()
+    np.testing.assert_allclose(answer["scores"], scores, rtol=1e-6)
+    assert client.post("/recommend?k=1000", json=asked).status_code == 422
+    assert "epsilon = 20" in client.get("/privacy").json()["guarantee"]
+    if feedback == "explicit":
+        assert client.post("/recommend", json={"ratings": {3: 99.0}}).status_code == 422
