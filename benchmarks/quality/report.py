@@ -108,9 +108,11 @@ def figure(results: Results, path: Path) -> None:
                 if not math.isnan(value):
                     places.append(place)
                     values.append(value)
-            axis.plot(values, places, "o", color=color, label=method)
+            if places:  # it was run
+                axis.plot(values, places, "o", color=color, label=method)
         axis.axvline(1.0, color="#8b94a3", linewidth=1)
         axis.set_yticks(range(len(names)), names)
+        axis.margins(y=0.02)
         axis.invert_yaxis()
         what = "RMSE" if feedback == "explicit" else "Recall@20"
         better = "left" if feedback == "explicit" else "right"

@@ -162,6 +162,10 @@ WIDE = Simulated(
     60_000, 159_000, 350_000, (1, 10), 0.7, of_user=0.9, of_item=0.3, of_taste=0.2, of_noise=2.2,
     popular_tenth=0.75, active_tenth=0.6,
 )  # fmt: skip
+TASTES = Simulated(5_000, 1_000, 200_000, of_user=0.02, of_item=0.02, of_taste=0.5)
+MIDDLE = Simulated(
+    3_000, 200, 45_000, (1, 10), 0.7, of_user=0.8, of_item=0.5, of_taste=0.6, of_noise=2.0
+)
 
 SETS = {
     each.name: each
@@ -170,12 +174,14 @@ SETS = {
         DataSet("ml-1m, 10 a user", "explicit", thinned(ML_1M, 10), short=True),
         DataSet("ml-1m, 5 a user", "explicit", thinned(ML_1M, 5), short=True),
         DataSet("ml-1m, a tenth of the users", "explicit", of_some_users(ML_1M, 0.1), True, True),
-        DataSet("ml-100k", "explicit", ML_100K, True, True),
-        DataSet("jester", "explicit", JESTER, True, True),
-        DataSet("jester, 5 a user", "explicit", thinned(JESTER, 5), True, True),
+        DataSet("ml-100k", "explicit", ML_100K, short=True),
+        DataSet("jester", "explicit", JESTER, short=True),
+        DataSet("jester, 5 a user", "explicit", thinned(JESTER, 5), short=True),
         DataSet("simulated, sparse 1-10", "explicit", SPARSE, short=True),
         DataSet("simulated, 159,000 items", "explicit", WIDE),
         DataSet("simulated, 1,000 x 50", "explicit", Simulated(1_000, 50, 12_000)),
+        DataSet("simulated, tastes alone", "explicit", TASTES, True, True),
+        DataSet("simulated, 3,000 x 200, 1-10", "explicit", MIDDLE, True, True),
         DataSet("simulated, 200 x 20", "explicit", Simulated(200, 20, 2_000), True),
         DataSet("simulated, 100,000 x 500", "explicit", Simulated(100_000, 500, 2_000_000), True),
         DataSet("ml-1m, rated 4 or 5", "implicit", events("ml-1m.npz", rated=4.0), short=True),

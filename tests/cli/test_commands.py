@@ -72,7 +72,12 @@ def test_demo(tmp_path: Path) -> None:
     assert json.loads((folder / "privacy.json").read_text())["private"] is True
     assert "explorer.html in a browser" in said
     page = (folder / "explorer.html").read_text()
-    for piece in ("invented films", "Move epsilon", "noisy averages", "What this promises"):
+    for piece in (
+        "invented films",
+        "By popularity, at epsilon = 1",
+        "noisy averages",
+        "What this promises",
+    ):
         assert piece in page
     titles = load(folder / "model").released.titles
     assert titles is not None

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import http.client
 import json
+import math
 import re
 import subprocess
 import sys
@@ -14,11 +15,14 @@ from threading import Thread
 
 import pytest
 
+from apportion.data import simulate_interactions
 from apportion.errors import DataError, ParameterError
 from apportion.explore import folder_files, single_file, write_folder
 from apportion.explore.page import FOLDER_POLICY
 from apportion.explore.scripts import app_file, module_names
 from apportion.explore.serving import make_server
+from apportion.recommend import MatrixFactorization
+from tests.cli.test_commands import apportion
 from tests.cli.test_recommend import run
 from tests.explore.models import film_model, hostile_model, page_of
 from tests.recommend.test_files import make_model
@@ -179,6 +183,19 @@ def test_the_command_writes_both_forms(tmp_path: Path) -> None:
     run("explore", model, "--single-file", tmp_path / "one.html", "--title", "A <b> title")
     assert "<title>A &lt;b&gt; title</title>" in (tmp_path / "one.html").read_text()
     run("explore", model, "--single-file", tmp_path / "x", "--out", tmp_path / "y", code=2)
+
+
+def test_a_model_that_is_not_private_is_shown_with_a_warning(tmp_path: Path) -> None:
+    data = simulate_interactions(users=100, items=10, rows=900)
+    MatrixFactorization(factors=2, sweeps=1, epsilon=math.inf).fit(data).save(tmp_path / "exact")
+    page = tmp_path / "page.html"
+    result = apportion("explore", str(tmp_path / "exact"), "--single-file", str(page))
+    assert "warning: this model is NOT PRIVATE" in result.stderr
+    assert "NOT PRIVATE: no noise was added" in page.read_text()
+    private = tmp_path / "films"
+    film_model().save(private)
+    result = apportion("explore", str(private), "--single-file", str(page))
+    assert result.stderr == ""
 
 
 def test_a_wheel_holds_the_page(tmp_path: Path) -> None:

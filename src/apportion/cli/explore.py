@@ -92,6 +92,8 @@ def explore(
 
     with to.status("reading ..."):
         page, lost = _explorer(model, title, groups, quality or [], compact)
+    if not page.report.private:
+        to.warn("this model is NOT PRIVATE: the page is to look at, not to be published")
     if out is not None:
         size = write_folder(page, out)
         where, how = out / "index.html", "open it from a web server"

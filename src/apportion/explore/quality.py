@@ -185,8 +185,13 @@ def chosen_panel(quality: Quality, at: float) -> str:
         f"{quality.source} The {quality.metric}; {quality.better} is better. Rare items need more people or "
         "a larger epsilon: noise drowns them first."
     )
-    first = panel("Move epsilon", lead, slider if len(epsilons) > 1 else "", charts)
-    return panels(first, panel("At other epsilons", *_overview(quality)))
+    overview = _overview(quality)
+    if len(epsilons) == 1:
+        return panels(
+            panel(f"By popularity, at epsilon = {epsilons[0]:g}", lead, charts, *overview)
+        )
+    first = panel("Move epsilon", lead, slider, charts)
+    return panels(first, panel("At other epsilons", *overview))
 
 
 def quality_panels(quality: Quality, at: float) -> str:
