@@ -379,6 +379,7 @@ class MatrixFactorization(Estimator, Recommender):
         In closed form and from released values: nothing is spent.
         """
         settings = self._settings(None)
+        _check_preparation(preparation)
         preparation.check(kind_of(settings))
         return self._forecasts(settings, preparation)
 
@@ -390,6 +391,7 @@ class MatrixFactorization(Estimator, Recommender):
         training would cost is another. Nothing is spent.
         """
         settings = self._settings(None)
+        _check_preparation(preparation)
         preparation.check(kind_of(settings))
         error = number("error", error, above=0, at_most=1e6)
 
@@ -541,6 +543,13 @@ def _check_data(settings: Settings, data: Interactions) -> None:
     bound = check_bound("bounds.label, which follows from rating_range,", settings.label_bound)
     if bound > 1e30 * settings.feature_bound:
         raise DataError("rating_range is too wide for bounds.feature")
+
+
+def _check_preparation(preparation: object) -> None:
+    if not isinstance(preparation, Preparation):
+        raise ParameterError(
+            f"a forecast follows from what prepare(data) has released, got a {type(preparation).__name__}"
+        )
 
 
 def _preparation_cost(settings: Settings) -> tuple[Record, ...]:
