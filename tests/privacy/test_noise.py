@@ -159,7 +159,7 @@ def test_bad_seed(seed: int) -> None:
 
 def test_a_key_is_bytes_and_the_smallest_seed_is_zero() -> None:
     with pytest.raises(ap.ParameterError, match="32 bytes"):
-        NoiseSource.from_key(bytearray(32))  # type: ignore[arg-type]
+        NoiseSource.from_key(bytearray(32))
     assert not NoiseSource.from_seed(0).secret
 
 
