@@ -21,7 +21,7 @@ from apportion.recommend.training import Knowledge, first_items
 Array = NDArray[np.float64]
 
 # Penalties that are tried, each after the one before, so many sweeps each: together about as many sweeps as
-# the training has. All are tried: items that have just begun to grow may look better than after two sweeps more.
+# the training has. All are tried: items that have just begun to grow may look better than some sweeps later.
 PENALTIES, SWEEPS = (0.3, 0.15, 0.1, 0.07, 0.05, 0.035), 2
 KEPT_OUT = 0.1
 # So that these rows are not those that the caller has kept out with a seed of its own.
