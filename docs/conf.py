@@ -41,5 +41,5 @@ napoleon_use_ivar = True
 
 def setup(app: Any) -> None:
     """Called by Sphinx."""
-    app.connect("autodoc-process-docstring", as_sections)
+    app.connect("autodoc-process-docstring", as_sections, priority=400)  # before napoleon
     app.connect("builder-inited", lambda _: write_command_page(Path(__file__).parent / "reference"))

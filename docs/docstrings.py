@@ -1,17 +1,27 @@
-"""Docstrings as Sphinx reads them: headings get the colon that they lack, for the page alone."""
+"""Docstrings as Sphinx reads them. They are written for people who read the source; the page gets its marks."""
 
+import re
 from typing import Any
 
 _HEADINGS = {"Attributes", "Guarantee", "Sensitivity", "Assumes public"}
 
 
 def as_sections(app: Any, what: str, name: str, one: Any, options: Any, lines: list[str]) -> None:
-    """Turn ``Attributes`` above indented lines into ``Attributes:``."""
+    """Headings get the colon that they lack; bars and trailing underscores mean themselves."""
     del app, what, name, one, options
-    for place, line in enumerate(lines[:-1]):
-        following = lines[place + 1]
+    for place, line in enumerate(lines):
+        following = lines[place + 1] if place + 1 < len(lines) else ""
         if line.strip() in _HEADINGS and following.startswith(_indent(line) + " "):
             lines[place] = line.rstrip() + ":"
+        elif not line.lstrip().startswith(">>>"):
+            lines[place] = "``".join(
+                part if number % 2 else _plain(part) for number, part in enumerate(line.split("``"))
+            )
+
+
+def _plain(text: str) -> str:
+    text = re.sub(r"(?<!\\)\|", r"\\|", text)
+    return re.sub(r"(?<=\w)_(?!\w)", r"\\_", text)
 
 
 def _indent(line: str) -> str:

@@ -28,7 +28,7 @@ struct Pieces {
     std::vector<Part> parts;  // at most AT_ONCE rows each
     int64_t rows = 0;
 
-    explicit Pieces(nb::list pieces) {
+    explicit Pieces(const nb::list& pieces) {
         for (nb::handle piece : pieces) {
             const auto& array = arrays.emplace_back(piece, "pieces");
             for (int64_t at = 0; at < array.shape(0); at += AT_ONCE)
@@ -47,7 +47,7 @@ struct Pieces {
 };
 
 template <class Number>
-nb::object number_span(nb::list pieces_, uint64_t low, int64_t span, int64_t threads) {
+nb::object number_span(const nb::list& pieces_, uint64_t low, int64_t span, int64_t threads) {
     const Pieces<Number> pieces(pieces_);
     require(span >= 0 && span <= (int64_t(1) << 34), "span must be from 0 to 2^34");
     const Result<uint8_t> present(span);
@@ -120,7 +120,7 @@ nb::object find_hashed(nb::handle ids_, nb::handle distinct_, int64_t threads) {
 void bind_ids(nb::module_& module) {
     module.def(
         "number_span",
-        [](nb::list pieces, uint64_t low, int64_t span, int64_t threads) {
+        [](const nb::list& pieces, uint64_t low, int64_t span, int64_t threads) {
             const bool is_short = nb::len(pieces) && bytes_of_item(pieces[0]) == 4;
             return is_short ? number_span<int32_t>(pieces, low, span, threads)
                             : number_span<uint64_t>(pieces, low, span, threads);

@@ -49,8 +49,6 @@ nb::object fill_noise(nb::handle out_, int64_t at, nb::handle words_, int64_t us
                           filled.scale);
 }
 
-// noisy = sums + noise * grid; false if a sum is not a multiple of the grid, or too large.
-
 }  // namespace
 
 void bind_noise(nb::module_& module) {

@@ -38,7 +38,7 @@ nb::object score(nb::handle vectors_, nb::handle panels_, int64_t columns, int64
     const auto vectors = given<float, 2>(vectors_, "vectors"), panels = given<float, 2>(panels_, "panels");
     const int64_t rows = vectors.shape(0), d = panels.shape(1);
     require(vectors.shape(1) == d, "vectors and panels must have as many columns");
-    require(columns >= 0 && (columns + PANEL - 1) / PANEL * PANEL == panels.shape(0),
+    require(columns >= 0 && columns <= panels.shape(0) && (columns + PANEL - 1) / PANEL * PANEL == panels.shape(0),
             "panels must hold the columns");
     const Result<float> scores(rows, columns);
     const Scoring all{vectors.data(), panels.data(), rows, columns, d, scores.data};

@@ -117,6 +117,7 @@ nb::object solve_users(nb::handle start_, nb::handle item_, nb::handle label_, n
 
 void bind_users(nb::module_& module) {
     module.def("solve_users", &solve_users, "start"_a, "item"_a, "label"_a, "items"_a, "ridge"_a, "shared"_a,
-               "turned"_a, "eigenvalues"_a, "turn"_a, "bound"_a.none(), "stretch"_a, "threads"_a, "exact"_a = false);
+               "turned"_a, "eigenvalues"_a, "turn"_a, "bound"_a.none(), "stretch"_a, "threads"_a,
+               "exact"_a = false);
     module.def("short_rows", &short_rows, "rows"_a, "bound"_a, "stretch"_a, "threads"_a);
 }

@@ -64,6 +64,7 @@ HARMLESS: dict[str, str] = {
     "recommend/metrics/ranking.py": AFTER,
     "recommend/metrics/ratings.py": AFTER,
     "recommend/metrics/recall.py": AFTER,
+    "recommend/exact_events.py": BASELINE,
     "recommend/exact_choice.py": BASELINE,
     "recommend/judging.py": AFTER,
     "recommend/planner.py": RELEASED,

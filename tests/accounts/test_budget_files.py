@@ -161,11 +161,9 @@ MANY: list[list[Record]] = [
 @pytest.mark.parametrize("counted", MANY, ids=["one", "six", "mixed", "small"])
 def test_what_is_left_with_sampled_users(budget: Budget, counted: list[Record]) -> None:
     budget.reserve("x", PrivacyTarget(3.9, 1e-6, 1e-7), counted).leave()
-    began = time.perf_counter()
+    began = time.process_time()  # whatever else the machine has to do
     left = budget.left
-    assert (
-        time.perf_counter() - began < 5
-    )  # a tenth of that, on a machine that has nothing else to do
+    assert time.process_time() - began < 5  # it takes about a tenth of that
     mu = mu_from_epsilon(left, CAP.delta)
     assert total_epsilon([*counted, gaussian_cost(mu)], CAP.delta) <= CAP.epsilon
     assert total_epsilon([*counted, gaussian_cost(mu * 1.002)], CAP.delta) > CAP.epsilon

@@ -179,7 +179,7 @@ def test_sign_and_verify_on_the_command_line(saved: Path, tmp_path: Path) -> Non
     assert "NOT VERIFIED" in run("report", folder, "--verify", "--key", public, code=1)
     assert "signed with the key" in run("report", folder, "--sign", key)
     assert "signed with the key" in run("report", folder, "--verify", "--key", public)
-    for wrong in (["--key", public], ["--sign", key, "--verify"], ["--sign", key, "--json"]):
+    for wrong in (["--key", public], ["--sign", key, "--verify"]):
         run("report", folder, *wrong, code=2)
 
 

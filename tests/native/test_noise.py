@@ -51,6 +51,20 @@ def test_is_the_twin(isa: str, variance: float, rows: int) -> None:
 
 
 @compiled
+def test_columns_at_their_cut_are_the_twins(isa: str) -> None:
+    # One in 2^30 words is there: the first that belongs to the other block, and the last that does not.
+    cut = blocks().cut
+    block = np.tile(np.arange(1024, dtype=np.uint64), 2)
+    first = np.concatenate([cut, cut - 1]) % 2**30 << 10 | block
+    words = np.random.default_rng(5).integers(0, 2**64, 2 * len(first), dtype=np.uint64)
+    words[::2] = first | words[::2] >> 40 << 40
+    scales = scales_of(1e6, columns=1)
+    assert filled(kernels.fill_noise, scales, 2048, words) == filled(
+        fill_noise, scales, 2048, words
+    )
+
+
+@compiled
 @pytest.mark.parametrize("doubt", [0.0, 1e-3, 0.3])
 def test_doubts_are_the_twins(isa: str, doubt: float) -> None:
     words = np.random.default_rng(3).integers(0, 2**64, 20_000, dtype=np.uint64)

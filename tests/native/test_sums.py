@@ -80,6 +80,18 @@ def test_label_sums(d: int, isa: str) -> None:
     assert expected.any()
 
 
+def test_label_sums_of_more_users_than_a_cache_holds(isa: str) -> None:
+    # Tasks are gone through once for every 2048 users of this width: each row must count once.
+    rng = np.random.default_rng(4)
+    d, users = 1024, 5000
+    features = rng.integers(-900, 900, (users, d)).astype(np.int16)
+    start = np.array([0, 300, 300, 700])
+    user = np.concatenate([np.sort(rng.integers(0, users, size)) for size in (300, 400)])
+    label, weight = rng.normal(size=700), rng.uniform(size=700)
+    rows: Any = (features, d, user.astype(np.int32), label, None, weight, start, 2.0**-15, 2.0**-20)
+    assert_equal([kernels.label_sums(*rows, 2)], [twins.label_sums(*rows)])
+
+
 def test_large_sums_are_shared_by_threads_in_any_order(isa: str) -> None:
     rows: Any
     *rows, grid, grid_of_b = rows_of(64, sizes=[5, 70_000, 2**15, 0, 40_000])

@@ -12,7 +12,7 @@ import apportion as ap
 from apportion.privacy.gaussian import delta_from_epsilon, epsilon_from_mu, mu_from_epsilon
 
 EPSILONS = (1e-3, 0.03, 0.5, 1.0, 5.0, 20.0, 200.0)
-DELTAS = (1e-15, 1e-9, 1e-5, 1e-2)
+DELTAS = (1e-100, 1e-40, 1e-15, 1e-9, 1e-5, 1e-2, 0.9)
 GRID = list(itertools.product(EPSILONS, DELTAS))
 
 
@@ -45,14 +45,14 @@ def test_mu_is_exact_and_never_too_large(epsilon: float, delta: float) -> None:
     mu = mu_from_epsilon(epsilon, delta)
     exact = reference_mu(epsilon, delta, mu)
     assert mu <= exact
-    assert mu == pytest.approx(exact, rel=1e-10)
+    assert mu == pytest.approx(exact, rel=1e-10, abs=0)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), GRID)
 def test_delta_is_exact(epsilon: float, delta: float) -> None:
     mu = mu_from_epsilon(epsilon, delta)
     assert delta_from_epsilon(epsilon, mu) == pytest.approx(
-        float(reference_delta(epsilon, mu)), rel=1e-12
+        float(reference_delta(epsilon, mu)), rel=1e-12 if delta > 1e-20 else 1e-10, abs=0
     )
 
 
@@ -60,16 +60,39 @@ def test_delta_is_exact(epsilon: float, delta: float) -> None:
 def test_epsilon_reads_back_below_its_target(epsilon: float, delta: float) -> None:
     back = epsilon_from_mu(mu_from_epsilon(epsilon, delta), delta)
     assert back <= epsilon
-    assert back == pytest.approx(epsilon, rel=1e-9)
+    assert back == pytest.approx(epsilon, rel=1e-9, abs=1e-10)
+
+
+@pytest.mark.parametrize("mu", [1e-4, 0.01, 0.3, 1.0, 3.0, 8.0, 40.0])
+@pytest.mark.parametrize("delta", DELTAS)
+def test_epsilon_is_exact_and_never_too_small(mu: float, delta: float) -> None:
+    epsilon = epsilon_from_mu(mu, delta)
+    assert reference_delta(epsilon, mu) <= delta
+    assert epsilon == 0 or reference_delta(epsilon * (1 - 1e-9) - 1e-15, mu) > delta
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "mu"), [(0.0, 1e-8), (0.0, 30.0), (1e-9, 1e-9), (1e3, 60.0), (50.0, 0.9)]
+    ("epsilon", "mu"),
+    [
+        (0.0, 1e-8),
+        (0.0, 30.0),
+        (1e-9, 1e-9),
+        (1e-3, 1.2e-4),
+        (1e3, 60.0),
+        (25.0, 0.9),
+        (8.0, 0.25),
+        (2.13, 0.1),
+        (2.2, 0.1),
+        (5.0, 12.0),  # delta is one less 10^-8
+        (20.0, 3.0),
+        (20.0, 1.0),
+    ],
 )
 def test_delta_far_from_the_usual_range(epsilon: float, mu: float) -> None:
     assert delta_from_epsilon(epsilon, mu) == pytest.approx(
-        float(reference_delta(epsilon, mu)), rel=1e-11
+        float(reference_delta(epsilon, mu)), rel=1e-11 if epsilon / mu < 20 else 1e-10, abs=0
     )
+    assert delta_from_epsilon(50.0, 0.9) == 0 < reference_delta(50.0, 0.9)
 
 
 @pytest.mark.parametrize(

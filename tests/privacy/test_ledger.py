@@ -42,6 +42,15 @@ def test_dp_accounting_agrees(ledger: Ledger) -> None:
     assert ledger.epsilon(1e-6) == pytest.approx(accountant.get_epsilon(1e-6), rel=1e-3)
 
 
+def test_what_is_left_in_squares() -> None:
+    ledger = Ledger(PrivacyTarget(1.0, 1e-5))
+    assert ledger.affordable_mu() == pytest.approx(ledger.target.mu)
+    ledger.append(Record("a", "sums", (1,), 0.6 * ledger.target.mu, "one", 1.0))
+    assert ledger.affordable_mu() == pytest.approx(0.8 * ledger.target.mu)
+    ledger.append(Record("b", "sums", (1,), 0.8 * ledger.target.mu, "one", 1.0))
+    assert ledger.affordable_mu() < 1e-5 * ledger.target.mu
+
+
 def test_refuses_to_pass_the_target_and_keeps_what_it_has(ledger: Ledger) -> None:
     before = list(ledger)
     with pytest.raises(ap.BudgetExceededError, match="refused 'more'"):

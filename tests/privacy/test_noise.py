@@ -157,6 +157,12 @@ def test_bad_seed(seed: int) -> None:
         NoiseSource.from_seed(seed)
 
 
+def test_a_key_is_bytes_and_the_smallest_seed_is_zero() -> None:
+    with pytest.raises(ap.ParameterError, match="32 bytes"):
+        NoiseSource.from_key(bytearray(32))
+    assert not NoiseSource.from_seed(0).secret
+
+
 def test_bad_key() -> None:
     with pytest.raises(ap.ParameterError, match="32 bytes"):
         NoiseSource.from_key(b"short")

@@ -221,6 +221,20 @@ def test_a_task_is_released_once() -> None:
     assert not release.complete
 
 
+def test_a_step_ends_when_every_task_has_been_fed() -> None:
+    release = curator().open("both", parts(), 10, 0.2, steps=3)
+    release.feed(0, nothing(9, 3), nothing(9, 2))
+    with pytest.raises(ap.ReleaseError, match="every task has been fed"):
+        release.next_step()
+    release.feed(9, nothing(1, 3), nothing(1, 2))
+    for _ in range(2):
+        release.next_step()
+        assert not release.complete
+        release.feed(0, nothing(10, 3), nothing(10, 2))
+    with pytest.raises(ap.ReleaseError, match="only 3 steps"):
+        release.next_step()
+
+
 @pytest.mark.parametrize(
     ("first", "A", "b"),
     [
@@ -229,6 +243,8 @@ def test_a_task_is_released_once() -> None:
         (9, nothing(2, 3), nothing(2, 2)),
         (-1, nothing(2, 3), nothing(2, 2)),
         (0, np.full((2, 3), np.nan), nothing(2, 2)),
+        (0, np.int64(1), np.int64(1)),
+        (0, nothing(3), nothing(2)),
     ],
 )
 def test_impossible_blocks(first: int, A: np.ndarray, b: np.ndarray) -> None:

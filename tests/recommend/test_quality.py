@@ -34,6 +34,9 @@ def test_what_no_epsilon_reaches_is_said() -> None:
         model.least_epsilon(preparation, 0.01)
     with pytest.raises(ParameterError, match="error must be"):
         model.least_epsilon(preparation, 0.0)
+    for ask in (model.forecasts, lambda data: model.least_epsilon(data, 0.5)):
+        with pytest.raises(ParameterError, match=r"what prepare.data. has released"):
+            ask(RATINGS)
     with pytest.raises(ParameterError, match="made with another epsilon"):
         ap.MatrixFactorization(epsilon=2.0).least_epsilon(preparation, 0.5)
 

@@ -167,6 +167,11 @@ def test_a_damaged_file_is_refused_by_its_name(tmp_path: Path, name: str) -> Non
         ap.load(tmp_path / "m")
 
 
+def test_what_is_no_path_is_refused() -> None:
+    with pytest.raises(ap.ParameterError, match="load takes the path of a folder"):
+        ap.load(None)
+
+
 def test_each_kind_of_folder_says_what_it_is(tmp_path: Path) -> None:
     from apportion.recommend.files import load as load_recommender
     from apportion.tasks.files import load as load_tasks

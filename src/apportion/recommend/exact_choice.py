@@ -21,8 +21,8 @@ from apportion.recommend.training import Knowledge, first_items
 Array = NDArray[np.float64]
 
 # Penalties that are tried, each after the one before, so many sweeps each: together about as many sweeps as
-# the training has. It ends where the error has grown by so much.
-PENALTIES, SWEEPS, GROWN = (0.3, 0.15, 0.1, 0.07, 0.05, 0.035), 2, 1.005
+# the training has. All are tried: items that have just begun to grow may look better than some sweeps later.
+PENALTIES, SWEEPS = (0.3, 0.15, 0.1, 0.07, 0.05, 0.035), 2
 KEPT_OUT = 0.1
 # So that these rows are not those that the caller has kept out with a seed of its own.
 _SALT = 982_451_653
@@ -63,8 +63,6 @@ def choose(
                 tried,
                 replace(choice, serving_regularization=0.0 if place == 0 else served[place][0]),
             )
-        elif errors[place] > GROWN * best:
-            break
     return found
 
 

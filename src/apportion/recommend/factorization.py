@@ -26,14 +26,14 @@ from apportion.folders.kinds import MOST_FACTORS
 from apportion.privacy import Curator, PrivacyTarget, Record
 from apportion.privacy.ledger import total_epsilon
 from apportion.progress import Wanted, both, watched
-from apportion.recommend import exact, exact_choice, progress, releases, rules
+from apportion.recommend import exact, exact_choice, exact_events, progress, releases, rules
 from apportion.recommend.capacity import MOST, MOST_OF_OTHERS, SERVING, UNOBSERVED, Capacity
 from apportion.recommend.catalog import ItemCatalog
 from apportion.recommend.contents import from_bytes, to_bytes
 from apportion.recommend.fold_in import FoldIn
 from apportion.recommend.model import ItemModel
 from apportion.recommend.planner import FACTORS, INTERCEPT_SHARES, SWEEPS, Forecast, forecasts
-from apportion.recommend.popularity import WARNING, learn_popularity
+from apportion.recommend.popularity import WARNING, learn_popularity, one_factor
 from apportion.recommend.preparation import Preparation
 from apportion.recommend.quality import least_epsilon
 from apportion.recommend.recommender import Recommender
@@ -292,14 +292,29 @@ class MatrixFactorization(Estimator, Recommender):
             settings, choice = exact_choice.choose(
                 settings, choice, data, lambda part: engine.load(part.rows()), curator, self.seed
             )
+        elif not settings.explicit and is_auto(self.factors) and isinstance(data.rows(), Rows):
+            penalty = find_regularization(self.regularization)
+            settings, choice = exact_events.choose(
+                settings,
+                choice,
+                data,
+                lambda part: find_engine(self.engine).load(_rows(settings, part)),
+                curator,
+                self.seed,
+                weight=is_auto(penalty.unobserved_weight),
+                penalty=(penalty.items, penalty.users, penalty.exponent) == (None, None, None),
+            )
         prepared = exact.prepare(settings, data, session, curator)
         known = exact.learn_offsets(settings, choice, prepared, session)
-        step = exact.exact_step(settings, choice, known, session)
-        items = self._sweep(settings, choice, step, session, curator, saved, on_sweep)
+        counts = expected_counts(prepared)
+        if choice.sweeps == 0:
+            counts = prepared.sums
+            items = one_factor(counts)
+        else:
+            step = exact.exact_step(settings, choice, known, session)
+            items = self._sweep(settings, choice, step, session, curator, saved, on_sweep)
         report = _report(settings, choice, data, prepared, curator, set())
-        return _released(
-            settings, choice, prepared, known, items, expected_counts(prepared), report
-        )
+        return _released(settings, choice, prepared, known, items, counts, report)
 
     def _chooses_exactly(self, settings: Settings, data: Interactions) -> bool:
         """Whether penalties follow from rows that are kept out, which takes rows in memory."""
@@ -379,6 +394,7 @@ class MatrixFactorization(Estimator, Recommender):
         In closed form and from released values: nothing is spent.
         """
         settings = self._settings(None)
+        _check_preparation(preparation)
         preparation.check(kind_of(settings))
         return self._forecasts(settings, preparation)
 
@@ -390,6 +406,7 @@ class MatrixFactorization(Estimator, Recommender):
         training would cost is another. Nothing is spent.
         """
         settings = self._settings(None)
+        _check_preparation(preparation)
         preparation.check(kind_of(settings))
         error = number("error", error, above=0, at_most=1e6)
 
@@ -541,6 +558,13 @@ def _check_data(settings: Settings, data: Interactions) -> None:
     bound = check_bound("bounds.label, which follows from rating_range,", settings.label_bound)
     if bound > 1e30 * settings.feature_bound:
         raise DataError("rating_range is too wide for bounds.feature")
+
+
+def _check_preparation(preparation: object) -> None:
+    if not isinstance(preparation, Preparation):
+        raise ParameterError(
+            f"a forecast follows from what prepare(data) has released, got a {type(preparation).__name__}"
+        )
 
 
 def _preparation_cost(settings: Settings) -> tuple[Record, ...]:

@@ -29,4 +29,9 @@ def learn_popularity(
     release = plan[releases.POPULARITY].open(curator, session.tasks)
     [sums] = released(session, queries.WeightSums(), release)
     counts = expected_sizes(sums[:, 0], release.records[0].noise_scale) / scale
-    return counts, (counts / counts.max())[:, None]
+    return counts, one_factor(counts)
+
+
+def one_factor(counts: Array) -> Array:
+    """The factor that ranks by these counts, [items, 1]."""
+    return (counts / max(float(counts.max(initial=0.0)), 1e-300))[:, None]

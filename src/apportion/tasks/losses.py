@@ -1,6 +1,6 @@
 """Losses of a linear model, as functions of the margin z = theta . x and the label y.
 
-The gradient in theta is derivative(z, y) x, so its norm is ``|derivative|`` |x|: clipping a gradient is
+The gradient in theta is derivative(z, y) x, so its norm is |derivative| |x|: clipping a gradient is
 scaling one number. A penalty lambda/2 |theta|^2 makes any of them lambda-strongly convex.
 """
 
@@ -28,7 +28,7 @@ class Loss:
         name: for reports.
         value, derivative: two functions of the margin and the label, in plain Python on floats
             (``math`` is allowed). With numba they are compiled; without it, training is slow.
-        lipschitz: the largest ``|derivative|`` for labels in [-1, 1]; infinite if there is none.
+        lipschitz: the largest |derivative| for labels in [-1, 1]; infinite if there is none.
         smoothness: the largest second derivative; infinite if there is none.
         kernel: the name and the parameter by which compiled kernels know a built-in loss.
         predicts: what a margin says of a label: ``"margin"``, itself; ``"sign"``, the label 1 or -1;

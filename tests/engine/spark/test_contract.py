@@ -12,6 +12,7 @@ from apportion.engine.spark import tree
 from apportion.engine.spark.session import ShardedSession
 from apportion.errors import ParameterError, ReleaseError
 from tests.engine.contract.cases import answer, asked, make_rows, ready
+from tests.engine.contract.test_sums import compare
 from tests.engine.contract.test_users import GRAMIAN, RIGHT, solved
 
 SHAPES = {
@@ -33,14 +34,10 @@ def test_every_query_is_equal_to_the_reference(spark: Any, shape: str) -> None:
     for whole in (True, False):
         ours = ready(engine, rows, whole=whole)
         reference = ready(ReferenceEngine(), rows, whole=whole)
-        for name, one in asked(rows).items():
+        for one in asked(rows).values():
             if one.whole != whole:
                 continue
-            for mine, theirs in zip(answer(ours, one), answer(reference, one), strict=True):
-                if "gradients" in name:  # margins are floating-point: within one unit a row
-                    assert (np.abs(mine - theirs) <= rows_of_task[:, None]).all(), name
-                else:
-                    np.testing.assert_array_equal(mine, theirs, err_msg=name)
+            compare(one, answer(ours, one), answer(reference, one), rows_of_task)
 
 
 def test_solved_users_and_candidates_are_those_of_one_machine(spark: Any) -> None:
