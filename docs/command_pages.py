@@ -2,8 +2,8 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
-import click
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -26,7 +26,7 @@ def write_command_page(folder: Path) -> None:
         path.write_text(text, "utf-8")
 
 
-def _pages(command: click.Command, words: tuple[str, ...]) -> list[str]:
+def _pages(command: Any, words: tuple[str, ...]) -> list[str]:
     found = []
     if words:
         said = CliRunner().invoke(app, [*words, "--help"]).output

@@ -4,10 +4,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from command_pages import write_command_page
-from docstrings import as_sections
+from docs.command_pages import write_command_page
+from docs.docstrings import as_sections
 
 from apportion.version import __version__
 

@@ -1,4 +1,4 @@
-"""Docstrings as Sphinx reads them. They are written for people who read the source; the page gets its marks."""
+"""Docstrings as Sphinx reads them: they are written for readers of the source, and get marks for the page."""
 
 import re
 from typing import Any
