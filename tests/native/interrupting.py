@@ -21,6 +21,8 @@ def seconds_to_end(kernel: Callable[[], object]) -> float:
         sent.append(time.perf_counter())
         os.kill(os.getpid(), signal.SIGINT)
 
+    # Whatever other tests of this process have made of the signal.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(0.2, interrupt)
     until = time.perf_counter() + 60.0
     gc.disable()
@@ -33,4 +35,5 @@ def seconds_to_end(kernel: Callable[[], object]) -> float:
     finally:
         gc.enable()
         timer.join()
+        signal.signal(signal.SIGINT, before)
     pytest.fail("Ctrl-C was lost")

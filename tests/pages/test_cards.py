@@ -57,11 +57,14 @@ def test_everything_is_shown_in_html_and_fits_on_two_lines(
 def test_models_show_their_guarantee_and_what_they_may_be_used_for(
     model: ap.MatrixFactorization,
 ) -> None:
-    for html in (model._repr_html_(), ap.MultiTaskRidge(epsilon=2.0).fit(TASKS)._repr_html_()):
+    for one in (model, ap.MultiTaskRidge(epsilon=2.0).fit(TASKS)):
+        html = one._repr_html_()
         text = read(html).text
         assert "epsilon = 2 at delta = 1e-05" in text
         assert "may be published under this guarantee" in text
-        assert "ap-good" in html.split("</style>")[1]
+        # Few users: noise may leave nothing but averages, of which the report warns.
+        tone = "ap-warn" if one.privacy.warnings else "ap-good"
+        assert tone in html.split("</style>")[1]
     exact = ap.MatrixFactorization(4, 2, epsilon=math.inf).fit(RATINGS)._repr_html_()
     assert "NOT PRIVATE" in read(exact).text
     assert "not to be published" in read(exact).text

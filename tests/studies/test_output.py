@@ -27,7 +27,7 @@ def without(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
         "reproduce synthetic",
         "reproduce all --simulate ml-10m",
         "theory --users 100 --tasks 5 --rows 200",
-        "audit --quick --output audit.html",
+        "audit --quick --output audit.md",
     ],
 )
 def test_what_draws_says_what_to_install(line: str, tmp_path: Path) -> None:

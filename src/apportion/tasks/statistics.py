@@ -63,8 +63,9 @@ class FilteredErrors:
         view: Array,
         groups: NDArray[np.int64],
     ) -> None:
-        self._of_gram, self._of_moment = (record.noise_scale for record in release.records)
-        self._ridge, self._suppression, self._view = ridge, suppression, view
+        # Of NumPy, whose squares are infinite where those of Python are errors.
+        self._of_gram, self._of_moment = (np.float64(one.noise_scale) for one in release.records)
+        self._ridge, self._suppression, self._view = ridge, np.float64(suppression), view
         self._groups = np.eye(groups.max() + 1)[groups]  # of each coordinate, [d, groups]
         sizes = len(ridge), len(view)
         self._noise, self._missing = np.empty(sizes), np.empty((*sizes, self._groups.shape[1]))
@@ -75,23 +76,26 @@ class FilteredErrors:
         matrices = unpack(A, coef.shape[1])
         values, basis = np.linalg.eigh(matrices)
         values = np.maximum(values, 0.0) + self._ridge[tasks, None]
-        divisor = values**2 + self._suppression**2
-        filters = np.divide(values, divisor, out=np.zeros_like(values), where=divisor > 0)
-        squares = coef**2
-        noise = (squares + squares.sum(axis=1, keepdims=True)) / 2
-        noise = self._of_moment**2 + self._of_gram**2 * noise
-        seen, back = self._view @ basis, np.swapaxes(basis, 1, 2)
-        root = (seen * filters[:, None, :]) @ back
-        self._noise[tasks] = np.sum(root**2 * noise[:, None, :], axis=2)
-        missing = (seen * (1 - filters * values)[:, None, :]) @ back
-        self._missing[tasks] = missing**2 @ self._groups
-        self._squares += np.sum(b**2, axis=0)
-        self._power += np.sum(matrices**2, axis=0)
+        with np.errstate(over="ignore", invalid="ignore"):  # bounds near the largest number
+            divisor = values**2 + self._suppression**2
+            filters = np.divide(values, divisor, out=np.zeros_like(values), where=divisor > 0)
+            squares = coef**2
+            noise = (squares + squares.sum(axis=1, keepdims=True)) / 2
+            noise = self._of_moment**2 + self._of_gram**2 * noise
+            seen, back = self._view @ basis, np.swapaxes(basis, 1, 2)
+            root = (seen * filters[:, None, :]) @ back
+            self._noise[tasks] = np.sum(root**2 * noise[:, None, :], axis=2)
+            missing = (seen * (1 - filters * values)[:, None, :]) @ back
+            self._missing[tasks] = missing**2 @ self._groups
+            self._squares += np.sum(b**2, axis=0)
+            self._power += np.sum(matrices**2, axis=0)
 
     def errors(self) -> Array:
         """[tasks, outputs]."""
         from scipy.optimize import nnls  # slow to load
 
+        if not (np.isfinite(self._squares).all() and np.isfinite(self._power).all()):
+            return np.full_like(self._noise, np.inf)  # their squares are no numbers
         tasks, d = len(self._noise), len(self._squares)
         # Never quite zero: a thousandth of what is there is kept as signal.
         signal = np.maximum(self._squares - tasks * self._of_moment**2, 1e-3 * self._squares)
