@@ -24,7 +24,8 @@ demo: $(NATIVE)
 test: $(NATIVE) lint types
 	$(BIN)/pytest -n 2 -q
 
-# What other engines need besides, from a lock of its own: Spark takes 400 MB. Then `make test` runs their tests.
+# What other engines and services need besides, from a lock of its own: Spark takes 400 MB. Then `make test` runs
+# their tests.
 engines: $(NATIVE)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-engines.lock
 
@@ -136,7 +137,8 @@ lock: $(READY)
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 		--extra accounting --extra losses --extra figures --group dev pyproject.toml -o requirements.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-		--extra spark --constraint requirements.lock pyproject.toml -o requirements-engines.lock
+		--extra spark --extra serving --group service --constraint requirements.lock pyproject.toml \
+		-o requirements-engines.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 		--constraint requirements.lock --group browser -o requirements-browser.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \

@@ -27,7 +27,9 @@ def export_onnx(model: "Recommender", path: str | Path, k: int = 20) -> None:
         onnx = import_module("onnx")
         helper, types = import_module("onnx.helper"), onnx.TensorProto
     except ImportError:
-        raise ParameterError("export_onnx needs the package onnx: pip install onnx") from None
+        raise ParameterError(
+            "export_onnx needs the package onnx: pip install 'apportion[serving]'"
+        ) from None
     released = model.released
     items = len(released.items)
     k = min(whole("k", k, at_least=1), items)
