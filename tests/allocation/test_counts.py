@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 import apportion as ap
+from apportion.allocation.counts import COUNTS, noise_of
 from apportion.data import Graph
 from apportion.data.rows import Rows
 from apportion.engine import Session, find_engine
@@ -29,7 +30,8 @@ def estimate(
     counts: ap.PrivateCounts, graph: Graph, epsilon: float = 1.0, seed: int = 0
 ) -> tuple[np.ndarray, Curator]:
     curator = Curator(PrivacyTarget(epsilon, 1e-5), NoiseSource.from_seed(seed))
-    return counts.estimate(session_of(graph), curator), curator
+    noisy = counts.release(session_of(graph), curator)
+    return counts.for_weights(noisy, noise_of(curator.ledger, COUNTS)), curator
 
 
 def test_cost_is_the_share() -> None:
@@ -79,13 +81,13 @@ def test_over_estimates_are_above_the_truth_together() -> None:
 def test_public_counts_are_free_and_checked() -> None:
     graph = everyone(7, 3)
     curator = Curator(PrivacyTarget(1.0, 1e-5), NoiseSource())
-    np.testing.assert_array_equal(ap.PublicCounts().estimate(session_of(graph), curator), [7.0] * 3)
+    np.testing.assert_array_equal(ap.PublicCounts().release(session_of(graph), curator), [7.0] * 3)
     np.testing.assert_array_equal(
-        ap.PublicCounts([0, 5, 9]).estimate(session_of(graph), curator), [1.0, 5.0, 9.0]
+        ap.PublicCounts([0, 5, 9]).release(session_of(graph), curator), [1.0, 5.0, 9.0]
     )
     assert len(curator.ledger) == 0
     with pytest.raises(ap.ParameterError, match="one per task"):
-        ap.PublicCounts([1.0, 2.0]).estimate(session_of(graph), curator)
+        ap.PublicCounts([1.0, 2.0]).release(session_of(graph), curator)
     for bad in ([1.0, math.nan], [-1.0], ["a"], 3, "abc"):
         with pytest.raises(ap.ParameterError, match="public count"):
             ap.PublicCounts(bad)

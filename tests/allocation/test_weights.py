@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import apportion as ap
+from apportion.allocation.scaling import emphasized
 from apportion.data import Graph
 from apportion.privacy import UserWeights
 
@@ -112,6 +113,21 @@ def test_clip_uses_the_log_of_users_by_default() -> None:
 def test_named_exponents() -> None:
     assert ap.AdaptiveWeights.for_convex().exponent == 0.25
     assert ap.AdaptiveWeights.for_strongly_convex().exponent == 0.5
+
+
+def test_confidence_moves_a_user_s_weights_and_keeps_their_norm() -> None:
+    user, task = np.array([0, 0, 2, 2, 2]), np.array([0, 3, 0, 1, 2])
+    before = UserWeights(user, task, np.array([0.6, 0.8, 0.1, 0.2, 0.2]))
+    confidence = np.array([1.0, 0.5, 0.25, 1.0, 0.5])
+    after = emphasized(before, confidence)
+    raised = before.values * confidence
+    for one, norm in ((0, 1.0), (2, 0.3)):
+        own = user == one
+        expected = norm * raised[own] / np.linalg.norm(raised[own])
+        np.testing.assert_allclose(after.values[own], expected, rtol=1e-8)
+    np.testing.assert_array_equal(after.user, user)
+    np.testing.assert_array_equal(after.task, task)
+    assert np.bincount(user, after.values**2).max() <= 1
 
 
 @pytest.mark.parametrize(

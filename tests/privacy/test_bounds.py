@@ -22,7 +22,7 @@ from apportion.privacy import (
     scale_down,
     short_rows,
 )
-from apportion.privacy.bounds import row_norms
+from apportion.privacy.bounds import blocks_of_users, row_norms
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 bounds = st.floats(1e-100, 1e100)
@@ -44,12 +44,12 @@ def test_long_rows_keep_a_distance_from_the_bound() -> None:
     # Whatever comes after rounds in 64 bits: 1e-9 is left for it, and no more.
     rows = np.random.default_rng(0).normal(size=(300, 7)) * 1e3
     for row in clip_rows(rows, 0.7):
-        assert norm_squared(row) <= (Fraction(0.7) * (1 - Fraction(1, 2 * 10**9))) ** 2
-        assert norm_squared(row) >= (Fraction(0.7) * (1 - Fraction(2, 10**9))) ** 2
+        assert norm_squared(row) <= (Fraction(0.7) * (1 - Fraction(99, 10**11))) ** 2
+        assert norm_squared(row) >= (Fraction(0.7) * (1 - Fraction(101, 10**11))) ** 2
     factors = scale_down(np.linspace(0.8, 1e6, 300), 0.7)
     for factor, norm in zip(factors, np.linspace(0.8, 1e6, 300), strict=True):
         part = Fraction(float(factor)) * Fraction(float(norm)) / Fraction(0.7)
-        assert 1 - Fraction(2, 10**9) <= part <= 1 - Fraction(1, 2 * 10**9)
+        assert 1 - Fraction(101, 10**11) <= part <= 1 - Fraction(99, 10**11)
 
 
 def test_short_rows_stay_and_long_rows_keep_their_direction() -> None:
@@ -62,6 +62,27 @@ def test_short_rows_stay_and_long_rows_keep_their_direction() -> None:
 @given(hnp.arrays(np.float64, 5, elements=finite), bounds)
 def test_clipped_values_are_within_the_bound(values: np.ndarray, bound: float) -> None:
     assert (np.abs(clip_values(values, bound)) <= bound).all()
+
+
+@pytest.mark.parametrize("values", [[-2.0, 0.5], [0.5, 2.0], [1.0, 1.5], [-0.0], []])
+def test_values_within_the_bound_are_not_copied(values: list[float]) -> None:
+    given = np.array(values)
+    assert clip_values(given, 2.0) is given
+    small = given / 8
+    assert clip_values(small, 0.25) is small
+
+
+def test_values_beyond_the_bound_become_the_bound_and_others_stay() -> None:
+    found = clip_values(np.array([-7.0, -0.5, 0.0, np.nan, 1.5, 7.0, np.inf]), 2.0)
+    np.testing.assert_array_equal(found, [-2.0, -0.5, 0.0, np.nan, 1.5, 2.0, 2.0])
+
+
+def test_rows_at_the_limit_are_not_copied() -> None:
+    limit = 0.7 * (1 - 1e-9)
+    rows = np.array([[limit], [0.1], [-limit]])
+    assert clip_rows(rows, 0.7) is rows
+    rows[2] = np.nextafter(limit, 1)
+    assert clip_rows(rows, 0.7) is not rows
 
 
 def test_scaling_down() -> None:
@@ -332,6 +353,23 @@ class TestUsersAtTheEdgeOfABlock:
             UserWeights(user, task, fair * (1 + 1e-6))
 
 
+def test_blocks_of_users_are_no_longer_than_they_must() -> None:
+    # Sums of squares need memory for one block: 2^20 pairs, or all those of one user.
+    edge = 2**20
+    alone = np.arange(edge + 1)
+    assert [pairs for pairs, _ in blocks_of_users(alone)] == [
+        slice(0, edge),
+        slice(edge, edge + 1),
+    ]
+    together = np.repeat([7, 9], [edge + 5, 3])
+    assert [own[[0, -1]].tolist() for _, own in blocks_of_users(together)] == [[0, 0], [0, 0]]
+    assert next(own[[0, -1]].tolist() for _, own in blocks_of_users(alone + 5)) == [0, edge - 1]
+    assert [pairs for pairs, _ in blocks_of_users(together)] == [
+        slice(0, edge + 5),
+        slice(edge + 5, edge + 8),
+    ]
+
+
 def test_repeated_rows_share_their_pair() -> None:
     weights = normalized(np.array([0, 0]), np.array([0, 1]), np.array([3.0, 4.0]))
     np.testing.assert_allclose(
@@ -364,6 +402,13 @@ def test_short_rows_stay_within_their_bound(size: float, d: int, stretch: bool) 
         assert (norms > 0.7 * (1 - math.sqrt(d) / (2**15 - 1)) - 1e-9).all()
     else:
         np.testing.assert_allclose(short * unit, expected, atol=unit / 2 * (1 + 1e-9))
+
+
+@pytest.mark.parametrize(("d", "most"), [(1, 32766), (49, 4680)])
+def test_what_is_half_way_between_two_units_is_on_the_safe_side(d: int, most: int) -> None:
+    # The bound less what rounding adds is 32766.5 units of one number, 4680.5 of each of 49.
+    short, _ = short_rows(np.full((1, d), 5.0), 1.0)
+    assert (short == most).all()
 
 
 @pytest.mark.parametrize("bound", [1e-100, 1e-3, 1.0, 1.5, 2.0, 1e100])

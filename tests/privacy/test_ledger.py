@@ -9,6 +9,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import dp_accounting
 import pytest
 from dp_accounting.pld import PLDAccountant
 from scipy.special import log_ndtr
@@ -42,6 +43,25 @@ def test_dp_accounting_agrees(ledger: Ledger) -> None:
     assert ledger.epsilon(1e-6) == pytest.approx(accountant.get_epsilon(1e-6), rel=1e-3)
 
 
+def test_every_record_is_an_event_of_its_kind() -> None:
+    def made(steps: int, rate: float, delta: float = 0.0) -> Record:
+        return Record("x", "sums", (1,), 2.0, "two", 3.0, steps, rate, delta)
+
+    one = dp_accounting.GaussianDpEvent(1.5)
+    some = dp_accounting.PoissonSampledDpEvent(0.25, one)
+    expected = {
+        made(1, 1.0): [one],
+        made(7, 1.0): [dp_accounting.SelfComposedDpEvent(one, 7)],
+        made(2, 0.25): [dp_accounting.SelfComposedDpEvent(some, 2)],
+        made(1, 0.25): [some],
+        made(1, 1.0, 1e-6): [one, dp_accounting.UnsupportedDpEvent()],
+    }
+    for record, events in expected.items():
+        assert to_dp_event([record]) == dp_accounting.ComposedDpEvent(events)
+    everything = [event for events in expected.values() for event in events]
+    assert to_dp_event(expected) == dp_accounting.ComposedDpEvent(everything)
+
+
 def test_what_is_left_in_squares() -> None:
     ledger = Ledger(PrivacyTarget(1.0, 1e-5))
     assert ledger.affordable_mu() == pytest.approx(ledger.target.mu)
@@ -66,6 +86,25 @@ def test_the_whole_target_can_be_spent_in_shares() -> None:
     for number, share in enumerate(shares):
         ledger.append(record(str(number), ledger.target.mu * math.sqrt(share)))
     assert 1.0 - 1e-9 < ledger.epsilon(1e-5) <= 1.0
+
+
+def test_the_target_is_passed_by_rounding_at_most() -> None:
+    target = PrivacyTarget(1.0, 1e-5)
+    most = target.mu * (1 + 1e-12)  # a tenth of what mu_from_epsilon keeps off
+    assert Ledger(target).allows(Record("a", "sums", (1,), most, "one", 1.0))
+    assert not Ledger(target).allows(Record("a", "sums", (1,), math.nextafter(most, 2), "one", 1.0))
+
+
+def test_samples_that_cost_beyond_all_targets_count_as_all_users() -> None:
+    # To compute with them takes time and memory without end, and a ledger may come from anywhere.
+    most = Record("a", "sums", (1,), 3.0, "one", 1.0, steps=100, sampling_rate=0.012)
+    ledger = Ledger(PrivacyTarget(math.inf, 1e-5))
+    ledger.append(most)
+    assert ledger.epsilon(1e-5) == ap.epsilon_from_mu(30.0, 1e-5)
+    fewer = Record("a", "sums", (1,), 3.0, "one", 1.0, steps=10, sampling_rate=0.03)
+    ledger = Ledger(PrivacyTarget(math.inf, 1e-5))
+    ledger.append(fewer)
+    assert ledger.epsilon(1e-5) < 0.9 * ap.epsilon_from_mu(3.0 * math.sqrt(10), 1e-5)
 
 
 def test_a_release_without_noise_is_refused_under_a_finite_target(ledger: Ledger) -> None:
@@ -95,7 +134,7 @@ def test_the_largest_target_is_said() -> None:
 
 
 def test_what_lies_beyond_the_noise_is_less_than_any_delta() -> None:
-    # The arithmetic of "What the missing numbers cost" in docs/proofs.md, logarithms of base two.
+    # The arithmetic of "What the missing numbers cost" in docs/explanation/proofs.md, logarithms of base two.
     def beyond(moved: float) -> float:
         return float(log_ndtr(-(32 - moved)) / math.log(2))
 
@@ -112,6 +151,19 @@ def test_one_release_has_at_least_the_noise_that_is_proved() -> None:
     with pytest.raises(ap.BudgetExceededError, match=r"noise is less than 0.125 times"):
         ledger.append(record("x", 8.1))
     ledger.append(record("x", 8.0))
+
+
+@pytest.mark.parametrize(("rate", "least"), [(1.0, 0.125), (0.5, 0.3)])
+def test_the_least_noise_is_met_but_for_rounding(rate: float, least: float) -> None:
+    ledger = Ledger(PrivacyTarget(math.inf, 1e-5))
+    for name, scale in (("a", 1.0), ("b", 1 - 0.99e-9), ("c", 1 - 1e-9)):
+        noise = 2.0 * least * scale
+        ledger.append(Record(name, "sums", (1,), 2.0, "two", noise, sampling_rate=rate))
+    for scale in (1 - 1.01e-9, 0.99):
+        with pytest.raises(ap.BudgetExceededError, match=f"noise is less than {least:g} times"):
+            ledger.append(
+                Record("x", "", (1,), 2.0, "two", 2.0 * least * scale, sampling_rate=rate)
+            )
 
 
 def test_copies_of_a_ledger_take_no_releases(ledger: Ledger) -> None:

@@ -6,6 +6,7 @@ import math
 import pickle
 import threading
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from apportion.packing import pack, unpack
 from apportion.privacy import (
     Curator,
     NoiseSource,
+    OpenRelease,
     Part,
     PrivacyTarget,
     Record,
@@ -118,6 +120,20 @@ def test_the_noise_is_never_less_than_recorded(mu: float) -> None:
         assert (spread >= expected).all()
         np.testing.assert_allclose(spread, expected, rtol=1e-14)
         assert mu > 1e3 or spread.max() <= record.noise_scale**2 * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("mu", [1e-3, 0.2, 3.0])
+def test_variances_are_larger_by_what_their_rounding_may_take(mu: float) -> None:
+    # Three operations round by 2^-53 each; 2^-50 is added for that.
+    for part in parts(3):
+        record = part.record("A", 10, mu)
+        whole = Fraction(record.noise_scale) ** 2 / Fraction(record.grid) ** 2
+        for variance in part.scales(record).variance:
+            exact = min(
+                (s * whole + 9 for s in (1, Fraction(1, 2))), key=lambda v: abs(v - variance)
+            )
+            added = Fraction(float(variance)) / exact - 1
+            assert abs(added - Fraction(1, 2**50)) <= Fraction(3, 2**53)
 
 
 def test_the_recorded_sensitivity_includes_rounding() -> None:
@@ -251,6 +267,47 @@ def test_impossible_blocks(first: int, A: np.ndarray, b: np.ndarray) -> None:
     release = curator().open("both", parts(), 10, 0.2)
     with pytest.raises(ap.ReleaseError):
         release.feed(first, A, b)
+
+
+def test_a_block_of_nothing() -> None:
+    release = curator().open("both", parts(), 10, 0.2)
+    with pytest.raises(ap.ReleaseError, match="shapes"):
+        release.feed(0)
+    for first in (0, 4, 10):
+        A, b = release.feed(first, nothing(0, 3), nothing(0, 2))
+        assert (A.shape, b.shape) == ((0, 3), (0, 2))
+    assert not release.complete
+
+
+def test_sums_that_got_no_noise_are_not_returned() -> None:
+    # Whatever draws noise in several threads may lose some of it.
+    release = curator().open("both", parts(), 200, 0.2)
+    release.run = lambda add, tiles: map(add, list(tiles)[:-1])
+    with pytest.raises(ValueError, match="shorter"):
+        release.feed(0, nothing(200, 3), nothing(200, 2))
+
+
+def test_every_part_has_a_record() -> None:
+    records = curator().open("both", parts(), 10, 0.2).records
+    with pytest.raises(ValueError, match="shorter"):
+        OpenRelease(NoiseSource(), parts(), records[:1])
+
+
+def test_every_step_has_a_sample_of_its_own() -> None:
+    def keys() -> list[bytes]:
+        release, found = curator().open("b", parts()[1:], 1, 0.2, None, 3, 0.1), []
+        for step in range(3):
+            if step:
+                release.next_step()
+            found += [release.sample_key(), release.sample_key()]
+            release.feed(0, nothing(1, 2))
+        return found
+
+    found = keys()
+    assert found == keys()
+    assert found[::2] == found[1::2]
+    assert len(set(found)) == 3
+    assert {len(key) for key in found} == {16}
 
 
 def test_a_release_is_recorded_before_its_first_value() -> None:

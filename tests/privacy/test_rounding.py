@@ -116,6 +116,13 @@ def test_gradients_are_no_longer_than_slope_times_features(
             assert abs(whole) in (0, math.floor(exact), math.floor(exact) - 1)
 
 
+def test_parts_that_no_bounded_gradient_has_give_nothing() -> None:
+    slope = np.array([2.0**28, -(2.0**28), 2.0**28 - 0.5, 1e300])
+    parts = rounding.gradients(np.ones((4, 1)), slope, 1.0)
+    assert parts[:, 0].tolist() == [0, 0, 2**28 - 1, 0]
+    assert rounding.truncated(slope, 1.0).tolist() == [0, 0, 2**28 - 1, 0]
+
+
 def test_slopes_that_are_no_numbers_are_not_used() -> None:
     slope = np.array([1.0, np.nan, np.inf, -np.inf, 2.0, 3.0])
     norm = np.array([1.0, 1.0, 1.0, 1.0, 1e-151, 1e-150])

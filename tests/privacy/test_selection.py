@@ -2,14 +2,24 @@
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from scipy.stats import binom, chi2, kstest, norm
 
 import apportion as ap
 from apportion.accounts.ledgers import ledger_from_json, ledger_to_json, to_dp_event
-from apportion.privacy import Curator, Ledger, NoiseSource, PrivacyTarget, Record
+from apportion.privacy import (
+    Curator,
+    Ledger,
+    NoiseSource,
+    Part,
+    PrivacyTarget,
+    Record,
+    UserBound,
+)
 from apportion.privacy.bounds import ROUNDING
+from apportion.privacy.curator import threshold
 
 
 def ones(ids: int) -> np.ndarray:
@@ -100,6 +110,19 @@ def test_threshold() -> None:
     assert record.noise_scale == pytest.approx(sigma)
 
 
+@pytest.mark.parametrize("grid", [2.0**-25, 0.5])
+@pytest.mark.parametrize("cap", [1, 7, 10**6])
+@pytest.mark.parametrize("delta", [0.3, 1e-5, 1e-12])
+def test_the_threshold_is_that_of_the_proof(delta: float, cap: int, grid: float) -> None:
+    record = Record("counts", "", (1,), 1.0, "", 5.0, grid=grid)
+    with mpmath.workdps(50):
+        lone = -mpmath.expm1(mpmath.log1p(-delta) / cap)
+        z = mpmath.findroot(lambda x: mpmath.log(mpmath.ncdf(-x) / lone), norm.isf(float(lone)))
+        wide = mpmath.sqrt(25 + 9 * mpmath.mpf(grid) ** 2) * (1 + mpmath.mpf(10) ** -9)
+        exact = float(1 + grid + wide * z)
+    assert threshold(record, cap, delta) == pytest.approx(exact, rel=1e-13, abs=0)
+
+
 def test_ids_come_in_order() -> None:
     keeper = curator()
     ids = np.array(["b", "c", "a"], dtype=object)
@@ -143,6 +166,45 @@ def test_a_cap_beyond_the_grid_is_refused_whatever_the_counts(counts: np.ndarray
         with pytest.raises(ap.ParameterError, match="cap"):
             keeper.select("counts", np.arange(2), counts, cap, 1e-9, 1e-3)
         assert len(keeper.ledger) == 0
+
+
+def test_the_largest_cap_and_the_least_cost() -> None:
+    # At these the unit of the grid is one user.
+    def select(cap: int, mu: float) -> Curator:
+        keeper = Curator(PrivacyTarget(20.0, 0.5, 0.4))
+        keeper.select("counts", np.arange(2), ones(2), cap, mu, 1e-3)
+        return keeper
+
+    for cap, mu in ((2**50, 1.0), (1, 2.0**-49)):
+        [record] = select(cap, mu).ledger
+        assert record.grid == 1.0
+    for cap, mu in ((2**50 + 1, 1.0), (1, 2.0**-50)):
+        with pytest.raises(ap.ParameterError, match="cap"):
+            select(cap, mu)
+
+
+@pytest.mark.parametrize(
+    ("mu", "delta", "name"),
+    [
+        (math.nextafter(1e100, math.inf), 1e-3, "mu"),
+        (0.0, 1e-3, "mu"),
+        (0.2, 1.0, "delta"),
+        (0.2, 0.0, "delta"),
+    ],
+)
+def test_costs_without_sense_are_refused(mu: float, delta: float, name: str) -> None:
+    with pytest.raises(ap.ParameterError, match=f"{name} of a"):
+        curator().select("counts", np.arange(2), ones(2), 1, mu, delta)
+
+
+def test_counts_have_the_noise_of_their_own_stream() -> None:
+    keeper = Curator(PrivacyTarget(1.0, 1e-2, 5e-3), NoiseSource.from_seed(3))
+    counts = np.array([5000, 6000, 7000])
+    _, noisy = keeper.select("counts", np.arange(3), counts, 1, 0.2, 5e-3)
+    [record] = keeper.ledger
+    part = Part("counts", "", UserBound(1.0, "one"))
+    drawn = NoiseSource.from_seed(3).discrete_gaussian("counts", 0, 0, 3, part.scales(record))
+    np.testing.assert_array_equal(noisy, counts + drawn[:, 0] * record.grid)
 
 
 def test_counts_of_too_many_users_are_no_error() -> None:

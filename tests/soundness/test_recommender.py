@@ -19,9 +19,11 @@ from apportion.engine import session
 from apportion.engine.feed import released
 from apportion.engine.queries import Counts, Gramian
 from apportion.privacy import UserWeights
-from apportion.recommend import factorization
+from apportion.recommend import sweep as sweeps
 from apportion.recommend import training as steps
+from apportion.recommend.intercepts import learn_intercepts
 from apportion.recommend.preparation import Preparation
+from apportion.recommend.prepare import prepare
 from tests.soundness.harness import VICTIM, Change, check, notices, plant, plant_kernel
 
 ITEMS, RANGE = 15, (1.0, 5.0)
@@ -224,13 +226,11 @@ class TestPlantedFaults:
         assert self.caught("extremes in turn", **weak, feedback="implicit")
 
     def test_exact_number_of_users(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        prepare = steps.prepare
+        def exact(run: Any, plan: Any) -> Any:
+            found = prepare(run, plan)
+            return replace(found, users=float(run.data.users))
 
-        def exact(settings: Any, data: ap.Interactions, *given: Any) -> Any:
-            found = prepare(settings, data, *given)
-            return replace(found, users=float(data.users))
-
-        monkeypatch.setattr(factorization, "prepare", exact)
+        monkeypatch.setattr(steps, "prepare", exact)
         assert self.caught("ordinary", **SHARED)
 
     def test_ratings_not_clipped(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,14 +239,13 @@ class TestPlantedFaults:
         assert self.caught("extremes in turn", **weak, solver__clip="row")
 
     def test_exact_counts_in_the_regularizer(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        learn = steps.learn_offsets
+        def leaking(run: Any, plan: Any, preparation: Any, sizes: Any) -> Any:
+            [(_, (users,))] = run.session.exact_sums(Counts(1))
+            return learn_intercepts(
+                run, plan, preparation, replace(sizes, counts=users[:, 0] + 1.0)
+            )
 
-        def leaking(settings: Any, plan: Any, preparation: Any, session: Any, curator: Any) -> Any:
-            [(_, (sizes,))] = session.exact_sums(Counts(1))
-            exact = replace(preparation, sizes=sizes[:, 0] + 1.0)
-            return learn(settings, plan, exact, session, curator)
-
-        monkeypatch.setattr(factorization, "learn_offsets", leaking)
+        monkeypatch.setattr(steps, "learn_intercepts", leaking)
         assert self.caught("ordinary")
 
     def test_gramian_not_released(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,7 +256,7 @@ class TestPlantedFaults:
                 return (units[0] * release.grids[0],)
             return values
 
-        monkeypatch.setattr(steps, "released", leaking)
+        monkeypatch.setattr(sweeps, "released", leaking)
         assert self.caught("ordinary", feedback="implicit")
 
     def test_weights_of_a_user_above_its_budget(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,14 +270,14 @@ class TestPlantedFaults:
             check(training(), *neighbors(worst_users()["everything at the top"]))
 
     def test_first_items_from_the_data(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        first = steps.first_items
+        first = sweeps.first_items
         fit = training()
 
         def with_leak(data: ap.Interactions) -> Any:
             def leaking(*given: Any) -> Any:
                 return first(*given) / math.sqrt(data.users)
 
-            monkeypatch.setattr(factorization, "first_items", leaking)
+            monkeypatch.setattr(sweeps, "first_items", leaking)
             return fit(data)
 
         assert notices(with_leak, *neighbors(worst_users()["ordinary"]))

@@ -90,9 +90,9 @@ def test_variances_that_are_not_halved_are_caught(monkeypatch: pytest.MonkeyPatc
 
 
 def test_exact_moments_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unreleased(settings: Any, session: Any, curator: Any) -> Any:
-        noisy = real(settings, session, curator)
-        return replace(noisy, mean=offsets.compute(settings, session).mean)
+    def unreleased(run: Any, plan: Any) -> Any:
+        noisy = real(run, plan)
+        return replace(noisy, mean=offsets.compute(run.settings, run.session).mean)
 
     real = offsets.release
     monkeypatch.setattr(offsets, "release", unreleased)

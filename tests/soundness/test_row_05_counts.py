@@ -11,6 +11,20 @@ from tests.soundness.harness import Array, caught, ridge, worst_users
 
 EXTRA = worst_users()["alone in a task"]
 BY_COUNTS = [ap.AdaptiveWeights(1.0), ap.TailSampling(2)]
+
+
+class ExactCounts(ap.PrivateCounts):
+    """A fault: the sizes are exact, whatever the ledger says."""
+
+    def release(self, session: Session, curator: Curator) -> Array:
+        [(_, (sizes,))] = session.exact_sums(Counts(1))
+        curator.release("counts", sizes.astype(np.int64), UserBound(100.0, "a lot"), 0.01, "show")
+        return np.maximum(sizes[:, 0], 1.0)
+
+    def for_weights(self, noisy: Array, noise: float) -> Array:
+        return noisy
+
+
 STATISTICS = ["statistics.A", "statistics.b"]
 COMMON = ["second moment.matrix", "second moment.mass", "weights"]
 RELEASED = {
@@ -20,16 +34,12 @@ RELEASED = {
 }
 
 
-@pytest.mark.parametrize("allocation", BY_COUNTS, ids=repr)
-def test_exact_counts_are_caught(
-    monkeypatch: pytest.MonkeyPatch, allocation: ap.Allocation
-) -> None:
-    def exact(self: ap.PrivateCounts, session: Session, curator: Curator) -> Array:
-        [(_, (sizes,))] = session.exact_sums(Counts(1))
-        curator.release("counts", sizes.astype(np.int64), UserBound(100.0, "a lot"), 0.01, "show")
-        return np.maximum(sizes[:, 0], 1.0)
-
-    monkeypatch.setattr(ap.PrivateCounts, "estimate", exact)
+@pytest.mark.parametrize(
+    "allocation",
+    [ap.AdaptiveWeights(1.0, counts=ExactCounts()), ap.TailSampling(2, counts=ExactCounts())],
+    ids=repr,
+)
+def test_exact_counts_are_caught(allocation: ap.Allocation) -> None:
     assert caught(ridge(allocation), worst_users()["ordinary"])
 
 

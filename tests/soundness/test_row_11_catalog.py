@@ -18,13 +18,13 @@ def test_a_task_does_not_vanish_with_its_only_user() -> None:
     assert ridge(ap.AdaptiveWeights())(without).coef_.shape[0] == TASKS
 
 
-def test_a_catalog_read_from_the_data_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_catalog_read_from_the_data_is_caught() -> None:
     # As if the check were gone: both neighbors are read without a catalog and trained privately.
     with_user, without = (
         ap.TaskData(each.user, each.task, each.features, each.labels) for each in neighbors(ALONE)
     )
     for data in (with_user, without):
-        monkeypatch.setattr(data, "catalog_is_public", True)
+        data.catalog_is_public = True
     models = [ridge(ap.AdaptiveWeights())(data) for data in (with_user, without)]
     assert models[0].coef_.shape != models[1].coef_.shape  # the leaving user takes a task with it
 

@@ -16,8 +16,7 @@ from apportion.engine import queries, session
 from apportion.engine.feed import released
 from apportion.privacy import NoiseSource, UserWeights, bounds
 from apportion.privacy.bounds import ROUNDING
-from apportion.recommend import factorization, popularity
-from apportion.recommend import training as steps
+from apportion.recommend import choose, intercepts, popularity, run
 from apportion.recommend.capacity import Capacity
 from apportion.recommend.intercepts import estimate
 from apportion.recommend.planner import forecasts
@@ -112,7 +111,7 @@ def test_chosen_settings(feedback: str, name: str) -> None:
 def test_popularity_alone(extra: tuple[Any, Any]) -> None:
     fit = training(factors="auto", sweeps="auto", feedback="implicit")
     with_user, without = neighbors(extra)
-    assert fit(with_user).released.popularity
+    assert fit(with_user).released.tastes == "popularity alone"
     assert "popularity" in ratios(check(fit, with_user, without))
     check(fit, without, with_user)
 
@@ -313,7 +312,7 @@ class TestPlantedFaults:
                 return (units * release.grids[0],)
             return values
 
-        monkeypatch.setattr(steps, "released", exact)
+        monkeypatch.setattr(run, "released", exact)
         assert self.caught(worst_users()["ordinary"])
 
     def test_intercepts_of_exact_counts(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,7 +322,7 @@ class TestPlantedFaults:
             def leaking(sums: Any, noise: float, scale: Any, counts: Any, scatter: float) -> Any:
                 return estimate(sums, noise, scale, data.graph.task_sizes() + 1.0, scatter)
 
-            monkeypatch.setattr(steps, "estimate", leaking)
+            monkeypatch.setattr(intercepts, "estimate", leaking)
             return fit(data)
 
         assert notices(with_leak, *neighbors(worst_users()["ordinary"]))
@@ -339,10 +338,10 @@ class TestPlantedFaults:
         fit = training(factors="auto", sweeps="auto")
 
         def with_leak(data: ap.Interactions) -> Any:
-            def leaking(feedback: Any, counts: Any, *rest: Any) -> Any:
-                return forecasts(feedback, data.graph.task_sizes() + 1.0, *rest)
+            def leaking(counts: Any, *rest: Any, **averages: Any) -> Any:
+                return forecasts(data.graph.task_sizes() + 0 * counts + 1.0, *rest, **averages)
 
-            monkeypatch.setattr(factorization, "forecasts", leaking)
+            monkeypatch.setattr(choose, "forecasts", leaking)
             return fit(data)
 
         assert notices(with_leak, *neighbors(worst_users()["ordinary"]))
@@ -354,7 +353,7 @@ class TestPlantedFaults:
             def leaking(sums: Any, *rest: Any) -> Any:
                 return Capacity.of(data.graph.task_sizes() + 0 * sums, *rest)
 
-            monkeypatch.setattr(factorization, "Capacity", mock.Mock(of=leaking))
+            monkeypatch.setattr(choose, "Capacity", mock.Mock(of=leaking))
             return fit(data)
 
         assert notices(with_leak, *neighbors(worst_users()["ordinary"]))

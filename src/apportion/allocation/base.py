@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.allocation.counts import Counts
+from apportion.allocation.scaling import emphasized
 from apportion.data import Graph
 from apportion.errors import ParameterError
 from apportion.privacy import ADD_OR_REMOVE, UserWeights
@@ -29,8 +30,9 @@ class Rule:
     key: int
 
     def __call__(self, graph: Graph) -> UserWeights:
-        """The weights of all pairs of these users."""
-        return self.allocation.weigh(graph, self.sizes, self.key)
+        """The weights of all pairs of these users; where pairs have confidences, shifted by them."""
+        weights = self.allocation.weigh(graph, self.sizes, self.key)
+        return weights if graph.confidence is None else emphasized(weights, graph.confidence)
 
 
 class Allocation(ABC):

@@ -35,13 +35,8 @@ class Counts(ABC):
         del noise
         return np.maximum(noisy, 1.0)
 
-    def estimate(self, session: Session, curator: Curator) -> NDArray[np.float64]:
-        """Release, and give the sizes from which weights follow, [tasks]."""
-        noisy = self.release(session, curator)
-        return self.for_weights(noisy, noise_of(curator.ledger, COUNTS))
-
     def declared(self) -> Declared | None:
-        """The release that ``estimate`` makes, if it makes one."""
+        """The release that ``release`` makes, if it makes one."""
         return None
 
     def fixed(self) -> str:

@@ -6,8 +6,8 @@ remembers and listens.
 
 On it rests every epsilon, and nothing here rests on other rooms: only on errors, checks, the compiled
 sampler (native/noise.cpp), and libraries. What it cannot check: that rows are grouped by user rightly, and
-that the sums it is given are sums of the terms that were bounded. docs/proofs.md has a proof for each name
-below, and lists what else the guarantee rests on, with its size.
+that the sums it is given are sums of the terms that were bounded. docs/explanation/proofs.md has a proof for
+each name below, and lists what else the guarantee rests on, with its size.
 """
 
 from apportion.privacy.bounds import UserBound as UserBound

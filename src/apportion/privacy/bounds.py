@@ -113,7 +113,7 @@ def _within(rows: NDArray[np.float64], limit: float, stretch: bool = False) -> N
     unit, norm, largest = _norms(rows)
     with np.errstate(over="ignore", divide="ignore"):
         change = (norm > limit / largest) | np.full(len(rows), stretch)
-        factor = limit / np.where(norm > 0.0, norm, 1.0)
+        factor = limit / np.maximum(norm, 1.0)  # at least the largest's own, but for zeros
     return np.where(change[:, None], unit * factor[:, None], rows)
 
 

@@ -13,7 +13,7 @@ from apportion.checks import number, whole
 from apportion.errors import ParameterError, ReleaseError
 from apportion.privacy import release
 from apportion.privacy.bounds import UserBound
-from apportion.privacy.ledger import Ledger, PrivacyTarget
+from apportion.privacy.ledger import Ledger, PrivacyTarget, Record
 from apportion.privacy.noise import NoiseSource
 from apportion.privacy.parts import Part, records_of
 from apportion.privacy.protocols import Listener, Payer, Witness
@@ -105,7 +105,7 @@ class Curator(Single):
             Counts that are above zero without some user differ from those with it by at most 1 in each of
             at most cap: sqrt(cap). An id that this user alone brought has a count of at most 1. That one of
             at most cap such ids passes the threshold 1 + sigma z, 1 - Phi(z)^cap = delta, has probability
-            at most delta. docs/proofs.md ("A thresholded selection") has the rest.
+            at most delta. docs/explanation/proofs.md ("A thresholded selection") has the rest.
         """
         cap = whole("cap", cap, at_least=1, at_most=2**50)
         mu = number("mu of a release", mu, above=0, at_most=1e100)
@@ -123,17 +123,21 @@ class Curator(Single):
             raise ReleaseError("a selection takes every id once")
         part = Part(name, "users per item, those above a threshold", bound)
         record = part.record(name, 0, mu, delta=delta)
-        lone = -math.expm1(math.log1p(-delta) / cap)  # the chance that a count of 1 passes
-        # Noise on the grid is a little wider than its normal kin, and its tail is within one unit of it.
-        deviation = math.hypot(record.noise_scale, 3 * record.grid) * (1 + 1e-9)
-        threshold = 1.0 - deviation * float(ndtri(lone)) + record.grid
         if self._witness is not None:
             self._witness(record, 0, 0, counts, ids)
         units = counts[:, None] * round(1 / record.grid)
         noisy = release._add_noise(self.noise, map, part.scales(record), record, 0, 0, units)[:, 0]
-        chosen = np.flatnonzero((noisy > threshold) & (counts > 0))
+        chosen = np.flatnonzero((noisy > threshold(record, cap, delta)) & (counts > 0))
         chosen = chosen[np.argsort(ids[chosen], kind="stable")]
         self.ledger.append(replace(record, shape=(len(chosen), 1)))
         if self._listener is None:
             return ids[chosen], noisy[chosen]
         return self._listener.selected(name, ids[chosen], noisy[chosen])
+
+
+def threshold(record: Record, cap: int, delta: float) -> float:
+    """What none of ``cap`` noisy counts of one passes, but with a probability of at most ``delta``."""
+    lone = -math.expm1(math.log1p(-delta) / cap)  # the chance that a count of 1 passes
+    # Noise on the grid is a little wider than its normal kin, and its tail is within one unit of it.
+    deviation = math.hypot(record.noise_scale, 3 * record.grid) * (1 + 1e-9)
+    return 1.0 - deviation * float(ndtri(lone)) + record.grid

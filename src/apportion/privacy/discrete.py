@@ -3,9 +3,9 @@
 Guarantee
     ``draw`` gives independent whole numbers i with probability proportional to exp(-i^2 / (2 v)), for any
     v >= 1, if the words are independent and uniform. Nothing is rounded. Only numbers beyond 32 standard
-    deviations, whose probability is below 2^-730, may be missing: docs/proofs.md ("What the missing numbers
-    cost") proves that over a training this is less than rounding epsilon up is worth, for mu <= 8 and
-    steps with sampled users that move their sums by at most 1 / 0.3. The ledger enforces both.
+    deviations, whose probability is below 2^-730, may be missing: docs/explanation/proofs.md ("What the
+    missing numbers cost") proves that over a training this is less than rounding epsilon up is worth, for
+    mu <= 8 and steps with sampled users that move their sums by at most 1 / 0.3. The ledger enforces both.
 
 How
     Rejection. The half-line is cut into 1024 blocks of w whole numbers, w being a 32nd of a standard

@@ -18,6 +18,8 @@ Assumes
 """
 
 import math
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -48,13 +50,8 @@ def mu_from_epsilon(epsilon: float, delta: float) -> float:
     if math.isinf(epsilon):
         return math.inf
     target = math.log(delta)
-
-    def excess(log_mu: float) -> float:
-        return _log_delta(epsilon, math.exp(log_mu)) - target
-
-    # delta grows with mu; widen a bracket around the classical guess epsilon / sqrt(2 log(1/delta)).
-    middle = math.log(epsilon / math.sqrt(2 * math.log(1.25 / delta) + epsilon))
-    return math.exp(_increasing_root(excess, middle)) * (1 - _MU_MARGIN)
+    below, _ = _where_rising(lambda mu: _log_delta(epsilon, mu) > target)  # delta grows with mu
+    return below * (1 - _MU_MARGIN)
 
 
 def epsilon_from_mu(mu: float, delta: float) -> float:
@@ -67,15 +64,12 @@ def epsilon_from_mu(mu: float, delta: float) -> float:
     if math.isinf(mu):
         return math.inf
     target = math.log(delta)
-    if mu == 0 or _log_delta(0.0, mu) <= target:
+    if _log_delta(0.0, mu) <= target:
         return 0.0
 
-    def excess(log_epsilon: float) -> float:
-        return target - _log_delta(math.exp(log_epsilon), mu)
-
-    # delta falls with epsilon; the guess is the tail bound mu^2 / 2 + mu sqrt(2 log(1/delta)).
-    middle = math.log(mu * mu / 2 + mu * math.sqrt(2 * math.log(1 / delta)))
-    return math.exp(_increasing_root(excess, middle)) * (1 + _EPSILON_MARGIN)
+    # delta falls with epsilon
+    _, above = _where_rising(lambda epsilon: _log_delta(epsilon, mu) <= target)
+    return above * (1 + _EPSILON_MARGIN)
 
 
 def delta_from_epsilon(epsilon: float, mu: float) -> float:
@@ -126,15 +120,12 @@ def _minus_erfcx_derivative(x: Any) -> Any:
     return np.where(x < 15.0, near, 2 / math.sqrt(math.pi) * series)
 
 
-def _increasing_root(function: Any, middle: float) -> float:
-    from scipy.optimize import brentq  # takes a quarter of the package's time to load
-
-    step = 1.0
-    while function(middle - step) > 0 or function(middle + step) < 0:
-        step *= 2
-    return float(
-        brentq(function, middle - step, middle + step, xtol=1e-15, rtol=1e-15, maxiter=500)
-    )
+def _where_rising(reached: Callable[[float], bool]) -> tuple[float, float]:
+    """The last positive number that has not reached what all larger ones have, and the next, or nearly."""
+    low, high = sys.float_info.min, sys.float_info.max
+    while low < (middle := math.sqrt(low) * math.sqrt(high)) < high:
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    return low, high
 
 
 def check_epsilon(epsilon: float) -> float:

@@ -108,14 +108,8 @@ def records_of(
     portions = [number("a share", share, above=0) for share in shares]
     mu = number("mu of a release", mu, above=0, at_most=1e100)
     tasks, steps = whole("tasks", tasks, at_least=0), whole("steps", steps, at_least=1)
-    sampling_rate = number("sampling_rate", sampling_rate, above=0, at_most=1)
-    if sampling_rate < 1 and len(parts) > 1:
-        raise ParameterError(
-            f"a release to sampled users has one part, got {len(parts)}: side by side in one part, "
-            "scaled to one bound, they are accounted as the one event that they are"
-        )
     total = math.fsum(portions)
-    return [
+    records = [
         part.record(
             own,
             tasks,
@@ -126,3 +120,9 @@ def records_of(
         )
         for own, part, portion in zip(record_names(name, parts), parts, portions, strict=True)
     ]
+    if len(records) > 1 and records[0].sampling_rate < 1:
+        raise ParameterError(
+            f"a release to sampled users has one part, got {len(parts)}: side by side in one part, "
+            "scaled to one bound, they are accounted as the one event that they are"
+        )
+    return records

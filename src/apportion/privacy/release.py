@@ -18,8 +18,8 @@ Whole numbers
 
     To a sum on the grid, its unit now being one, a discrete Gaussian number of variance sigma^2 + 9 is
     added. That is normal noise of variance sigma^2 whose result is then rounded at random, with no look at
-    the data, up to less than 2^-248 for each number: docs/proofs.md ("Noise on a grid"). So its cost is that
-    of normal noise of scale sigma.
+    the data, up to less than 2^-248 for each number: docs/explanation/proofs.md ("Noise on a grid"). So
+    its cost is that of normal noise of scale sigma.
 
 Use
     A release, its curator and the ledger are never copied, nor used after a fork: two of one kind would
@@ -62,6 +62,8 @@ class OpenRelease(Single):
     """A recorded release that is waiting for its sums, in blocks of tasks, each task once.
 
     Attributes
+        records: of the parts, as the ledger has them.
+        grids: the unit of the sums of every part.
         run: ``map``, or something like it that draws noise in several threads; it is the same noise.
     """
 
@@ -78,6 +80,7 @@ class OpenRelease(Single):
         self._witness = witness
         self._parts = tuple(parts)
         self.records = tuple(records)
+        self.grids = tuple(record.grid for record in self.records)
         self._scales = [part.scales(record) for part, record in zip(parts, records, strict=True)]
         self._fed = np.zeros(self.records[0].shape[0], dtype=bool)
         self._one_at_a_time = Lock()
@@ -85,11 +88,6 @@ class OpenRelease(Single):
         self._step = 0
         self._sampled = False  # whether the sample of this step has been drawn
         self.run: Run = map
-
-    @property
-    def grids(self) -> tuple[float, ...]:
-        """The unit of the sums of every part."""
-        return tuple(record.grid for record in self.records)
 
     @property
     def complete(self) -> bool:

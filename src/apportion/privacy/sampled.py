@@ -7,8 +7,8 @@ Guarantee
 
     1. *Privacy loss distributions*, composed by a fast Fourier transform. They are discretized to the safe
        side, but each number is rounded, by about 2^-53 however small it is. So epsilon is asked for at
-       delta - E. E is above all that rounding may do: ``rounding`` computes it, docs/proofs.md ("Rounding
-       of composed distributions") derives it.
+       delta - E. E is above all that rounding may do: ``rounding`` computes it, docs/explanation/proofs.md
+       ("Rounding of composed distributions") derives it.
     2. *Renyi differential privacy* of whole orders: sums of positive terms, added in logarithms. Relative
        errors are below 10^-9 and absolute ones below 10^-12 a step, which are added. No delta is too small
        for it, but its epsilon is some percent larger where both can be had.

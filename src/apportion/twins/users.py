@@ -57,19 +57,6 @@ def solve_semidefinite(A: Array, b: Array) -> Array:
     return v
 
 
-def turned_items(items: Array, shared: Array) -> tuple[Array, Array, Array]:
-    """Items in the directions in which ``shared`` is diagonal, its diagonal there, and these directions.
-
-    What the compiled kernel asks for besides: of released values, by LAPACK. Shapes [items, d], [d] and
-    [d, d], the last [0, 0] where nothing is shared.
-    """
-    d = items.shape[1]
-    if not shared.any():
-        return items, np.zeros(d), np.zeros((0, 0))
-    eigenvalues, turn = np.linalg.eigh(shared)
-    return np.ascontiguousarray(items @ turn), eigenvalues, np.ascontiguousarray(turn)
-
-
 def short_rows(rows: Array, bound: float, *, stretch: bool = False) -> NDArray[np.int16]:
     """As ``privacy.bounds.short_rows``, with zeros up to whole vectors, [rows, d in whole vectors]."""
     count, d = rows.shape

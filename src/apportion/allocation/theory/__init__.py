@@ -1,7 +1,7 @@
 """The paper's theorems as functions, and the weights that they ask for: ``ap.theory``.
 
-Theorems and equations are called by the numbers that the paper's LaTeX source yields; ``docs/paper.md`` lists
-them all.
+Theorems and equations are called by the numbers that the paper's LaTeX source yields;
+``docs/explanation/paper.md`` lists them all.
 """
 
 from apportion.accounts.rdp import (
