@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from apportion.engine.users import turned_items
 from apportion.privacy.discrete import Scales, blocks
-from apportion.twins.users import turned_items
 
 Arguments = dict[str, Any]
 USERS, ITEMS, TASKS, D, WIDTH, THREADS = 6, 5, 4, 5, 16, 2

@@ -3,7 +3,7 @@
 import random
 import shutil
 import signal
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -197,10 +197,19 @@ def too_large(words: list[str]) -> bool:
     return words[:2] == ["data", "simulate"] and not sizes <= set(words)
 
 
-def run(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(sys, "argv", ["apportion", *words])
+@pytest.fixture(autouse=True)
+def _handlers() -> Iterator[None]:
+    """The command line sets its own: those of the tests come back."""
+    kept = {number: signal.getsignal(number) for number in signal.valid_signals()}
+    yield
+    for number, handler in kept.items():
+        if handler is not None and signal.getsignal(number) != handler:
+            signal.signal(number, handler)
+
+
+def run(words: list[str]) -> int:
     try:
-        cli.main()
+        cli.main(words)
     except SystemExit as end:
         return int(end.code or 0)
     return 0
@@ -213,7 +222,6 @@ def test_any_options(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setenv("COLUMNS", "100")
     work = tmp_path / "work"
     for source in seeds(160):
@@ -225,7 +233,7 @@ def test_any_options(
         monkeypatch.chdir(work)
         before = set(tree(work))
         fuzz.cases += 1
-        code = run(words, monkeypatch)
+        code = run(words)
         out, err = capfd.readouterr()
         told = f"{words}: {code}\n{out}{err}"
         assert code in (0, 1, 2), told
@@ -247,7 +255,6 @@ def test_odd_arguments(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.chdir(place)
     for words in (
         ["report", text],
@@ -285,7 +292,7 @@ def test_odd_arguments(
         ["data", "split", text, "--out", "parts"],
     ):
         fuzz.cases += 1
-        assert run(words, monkeypatch) in (1, 2), words
+        assert run(words) in (1, 2), words
         out, err = capfd.readouterr()
         assert "Traceback" not in out + err
     assert not MADE & {path.name for path in place.iterdir()}

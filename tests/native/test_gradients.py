@@ -96,6 +96,16 @@ def test_exp_is_right_to_the_last_place(isa: str) -> None:
     assert found[2] == found[5]
 
 
+@pytest.mark.parametrize("label", [np.nan, np.inf])
+def test_slopes_that_are_no_numbers_add_nothing(label: float, isa: str) -> None:
+    given = examples(3)
+    given["label"][:] = label
+    grid = UserBound(0.5, "").grid(1.0)
+    more = ("squared", 0.0, 0, 0.5, grid, 1)
+    assert not kernels.row_gradients(*order_of(by_task(given)), *more).any()
+    assert not kernels.user_gradients(*order_of(given), *more).any()
+
+
 @pytest.mark.parametrize("d", DIMENSIONS)
 def test_row_gradients(d: int, isa: str) -> None:
     given = examples(d)

@@ -1,6 +1,7 @@
 """The compiled sampler gives the noise that the twin defines, and that earlier versions gave, to the bit."""
 
 import hashlib
+from decimal import Context, Decimal, localcontext
 from itertools import pairwise
 from typing import Any
 
@@ -76,6 +77,40 @@ def test_doubts_are_the_twins(isa: str, doubt: float) -> None:
     )
     assert mine == reference
     assert (len(mine[0]) > 2) == (doubt > 0)
+
+
+def chance_of(fill: Any, log: np.ndarray, k: int, digits: int) -> str:
+    """What becomes of a number of block k, of one number, whose 31 digits of u are these."""
+    table, scales, out = blocks(), scales_of(2.0**100, columns=1), np.zeros(1, np.int64)
+    words = np.array([k, digits, 0], dtype=np.uint64)  # the third is never enough
+    ones, none = np.ones(1, np.uint64), np.zeros(1, np.uint64)
+    never, all_ = np.zeros_like(scales.low), np.full(1024, 2**30, np.uint64)
+    at, *_, state, _, _, _, _ = fill(
+        out, 0, words, 0, scales.order, scales.ends, scales.variance, ones, none,
+        never, log, all_, table.other, 0.0,
+    )  # fmt: skip
+    return {DOUBTFUL: "doubtful"}.get(state, "kept" if at else "dropped")
+
+
+def check_chances(fill: Any) -> None:
+    """31 digits decide, and so show, each chance to 2^-31: nothing that moves one may be wrong by that."""
+    log = np.concatenate([[0.0], np.linspace(-15.0, -0.001, 1023)])
+    for k in range(1, 1024):
+        with localcontext(Context(prec=50)):
+            exact = (Decimal(float(log[k])) - Decimal(k * k) / 2 / 2**100).exp() * 2**31
+        digits, rest = divmod(exact, 1)
+        if Decimal("0.001") < rest < Decimal("0.999"):
+            found = [chance_of(fill, log, k, int(digits) + more) for more in (-1, 0, 1)]
+            assert found == ["kept", "doubtful", "dropped"], (k, exact)
+
+
+@compiled
+def test_chances_are_exact_to_all_digits(isa: str) -> None:
+    check_chances(kernels.fill_noise)
+
+
+def test_chances_of_the_twin_are_exact_to_all_digits() -> None:
+    check_chances(fill_noise)
 
 
 @compiled

@@ -109,6 +109,15 @@ def test_large_sums_are_shared_by_threads_in_any_order(isa: str) -> None:
         rows = [features, d, user, label, share, weight, start, unit]
 
 
+@pytest.mark.parametrize("sizes", [[70_000, 3], [3, 70_000], [70_000]])
+def test_a_task_that_threads_share_may_be_the_first_or_the_last(sizes: list[int]) -> None:
+    rows: Any
+    *rows, _, grid = rows_of(64, sizes=sizes)
+    expected = twins.label_sums(*(*rows, grid))
+    for threads in (2, 5):
+        assert_equal([kernels.label_sums(*rows, grid, threads)], [expected])
+
+
 def test_no_sum_overflows_at_the_limit(isa: str) -> None:
     # Every number is as large as it may be, and has the same sign: 32 bits would be passed at once.
     d, rows = 16, 40_000
@@ -183,18 +192,31 @@ def test_float_sums_have_the_same_bits_for_all(d: int) -> None:
             found.add(b"".join(each.tobytes() for each in sums))
     kernels.use_isa(before)
     assert len(found) == 1
+    # The second task is summed in pieces, all of which arrive.
+    for one, other in zip(
+        sums, twins.float_sums(features, user, label, None, weight, start), strict=True
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-8)
 
 
 def test_number_sums() -> None:
     rng = np.random.default_rng(0)
     task = rng.integers(0, 40, 600_000).astype(np.int32)
     value = rng.normal(size=len(task)) * 10.0 ** rng.integers(-3, 9, size=len(task))
-    value[:4] = np.nan, np.inf, -np.inf, 2.0**28
+    value[:7] = np.nan, np.inf, -np.inf, 2.0**28, 2.0**26, -(2.0**26), 2.0**26 - 0.25
     for threads in (1, 3):
         found = kernels.number_sums(task, value, 41, 0.25, threads)
         assert np.array_equal(found, twins.number_sums(task, value, 41, 0.25))
         counts = kernels.number_sums(task, None, 41, 1.0, threads)
         assert np.array_equal(counts, np.bincount(task, minlength=41))
+
+
+def test_threads_that_end_at_once_lose_nothing() -> None:
+    # Each adds its own sums of a million tasks to those of all: two that do so at once would lose some.
+    task = np.random.default_rng(0).integers(0, 2**20, 2**20).astype(np.int32)
+    expected = np.bincount(task, minlength=2**20)
+    for _ in range(5):
+        assert np.array_equal(kernels.number_sums(task, None, 2**20, 1.0, 4), expected)
 
 
 def test_wrong_arrays_are_refused() -> None:

@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from apportion.engine.users import turned_items
 from apportion.native import kernels
 from apportion.privacy.rounding import LONGEST
-from apportion.twins.users import short_rows, solve_users, turned_items
+from apportion.twins.users import short_rows, solve_users
 
 pytestmark = pytest.mark.skipif(kernels is None, reason="no compiled kernels")
 SIZES = [*range(1, 71), 127, 128, 129]
