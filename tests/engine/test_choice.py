@@ -18,9 +18,7 @@ def test_by_name() -> None:
     assert isinstance(find_engine("auto"), CpuEngine)
     assert isinstance(find_engine("cpu"), CpuEngine)
     assert isinstance(find_engine("reference"), ReferenceEngine)
-    assert [repr(find_engine(name)) for name in ENGINES] == [
-        "CpuEngine()", "CpuEngine()", "ReferenceEngine()"
-    ]  # fmt: skip
+    assert all(repr(find_engine(name)).endswith("Engine()") for name in ENGINES)
 
 
 def test_an_engine_is_itself() -> None:

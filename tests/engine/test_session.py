@@ -10,7 +10,8 @@ import pytest
 import apportion as ap
 from apportion.allocation.scaling import normalized
 from apportion.data.rows import Rows
-from apportion.engine import Session, find_engine, held, queries
+from apportion.engine import Session, find_engine, queries
+from apportion.engine.session import LocalSession
 from apportion.packing import unpack
 from apportion.privacy import UserBound
 from apportion.tasks.losses import LOSSES, Loss
@@ -184,7 +185,7 @@ def test_threads_change_nothing(engine: str) -> None:
 
 
 @pytest.mark.parametrize("tasks", [1, 7, 64, 100])
-def test_blocks_of_tasks_change_nothing(tasks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_of_tasks_change_nothing(tasks: int) -> None:
     rows = make_rows(150, 200, 7, 20, seed=2)
     one = asked(rows)["statistics"]
 
@@ -192,8 +193,10 @@ def test_blocks_of_tasks_change_nothing(tasks: int, monkeypatch: pytest.MonkeyPa
         return list(which.sums(one.query, one.grids()))
 
     [(_, whole)] = sums(ready(find_engine("auto"), rows))
-    monkeypatch.setattr(held, "_BLOCK_BYTES", 16 * 28 * tasks)
-    blocks = sums(ready(find_engine("auto"), rows))
+    session = ready(find_engine("auto"), rows)
+    assert isinstance(session, LocalSession)
+    session.block_bytes = 16 * 28 * tasks
+    blocks = sums(session)
     size = 64 if tasks > 64 else tasks  # whole tiles of noise
     assert [first for first, _ in blocks] == list(range(0, 200, size))
     for part in range(2):

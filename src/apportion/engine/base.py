@@ -22,12 +22,13 @@ Block = tuple[int, tuple[NDArray[Any], ...]]
 
 
 class Session(ABC):
-    """Loaded rows, and what was made of them so far: weights, labels, bounded feature vectors."""
+    """Loaded rows, and what was made of them so far: weights, labels, bounded feature vectors.
 
-    @property
-    @abstractmethod
-    def tasks(self) -> int:
-        """The number of tasks that sums have."""
+    Attributes
+        tasks: the number of tasks that sums have.
+    """
+
+    tasks: int
 
     @abstractmethod
     def candidates(self, cap: int, key: int) -> tuple[NDArray[Any], Units]:
@@ -70,6 +71,9 @@ class Session(ABC):
         ``stretch`` lengthens shorter vectors to the bound. Without a bound (not private) vectors stay as
         they are.
         """
+
+    def expect(self, *asked: tuple[Query, tuple[float, ...]]) -> None:  # noqa: B027
+        """Say which sums will be asked for next: where asking takes long, they are computed together."""
 
     @abstractmethod
     def sums(self, query: Query, grids: tuple[float, ...]) -> Iterator[Block]:

@@ -10,11 +10,11 @@ from apportion.engine.base import Engine
 from apportion.engine.kernels import Array, Kernels, Shorts, Units
 from apportion.engine.machine import arithmetic
 from apportion.engine.session import LocalSession
+from apportion.engine.users import turned_items
 from apportion.errors import ParameterError
 from apportion.native import kernels
 from apportion.threads import thread_count
 from apportion.twins import gradients as twins
-from apportion.twins.users import turned_items
 
 _native: Any = kernels
 

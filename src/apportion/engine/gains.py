@@ -13,8 +13,8 @@ from apportion.privacy.bounds import row_sums
 Array = NDArray[np.float64]
 Integers = NDArray[np.integer[Any]]
 
-# Vectors of so many bytes at a time.
-_BLOCK_BYTES = 64 * 2**20
+# Vectors, and products of rows, of so many bytes at a time.
+_BLOCK_BYTES, _PRODUCT_BYTES = 64 * 2**20, 8 * 2**20
 
 
 def fold_in_gains(solve: Callable[..., Array], chosen: Rows, query: FoldInGains) -> Array:
@@ -30,7 +30,7 @@ def fold_in_gains(solve: Callable[..., Array], chosen: Rows, query: FoldInGains)
     rating = chosen.label.astype(np.float64)
     if query.intercepts is not None:
         rating -= query.intercepts[task]
-    size = max(1, _BLOCK_BYTES // (8 * query.items.shape[1]))
+    size = max(1, _BLOCK_BYTES // (8 * query.items.shape[1] * len(query.systems)))
     found = [np.zeros((0, len(query.systems)))]
     for first in range(0, users, size):
         own = start[first : min(first + size, users) + 1]
@@ -56,20 +56,28 @@ def _of_block(
             item = np.ascontiguousarray(task[known], dtype=np.int32)
             others = user[~known]
             target = rating[~known] - centers[others]
-            for place, system in enumerate(query.systems):
-                ridge = system.ridge(of_user)
-                vectors = solve(begin, item, label, query.items, ridge, shared)
-                predicted = _products(vectors, others, query.items, task[~known])
+            rows = begin, item, label, query.items
+            vectors = [solve(*rows, system.ridge(of_user), shared) for system in query.systems]
+            products = _products(vectors, others, query.items, task[~known])
+            for place, predicted in enumerate(products):
                 gain = predicted * (2 * target - predicted)
                 total[:, place] += np.bincount(others, gain, minlength=len(count))
         return total / (query.unit * np.sqrt(np.maximum(count, 1)))[:, None]
 
 
-def _products(vectors: Array, user: Integers, items: Array, item: Integers) -> Array:
-    """u_i . v_j of every row; a row's depends on nothing else, to the bit."""
-    size = max(1, _BLOCK_BYTES // (8 * items.shape[1]))
-    found = [np.zeros(0)]
+def _products(vectors: list[Array], user: Integers, items: Array, item: Integers) -> Array:
+    """u_i . v_j of every row for users' vectors of each kind, [kinds, rows].
+
+    A row's depends on nothing else, to the bit.
+    """
+    d, kinds = items.shape[1], len(vectors)
+    size = max(1, _PRODUCT_BYTES // (8 * d * kinds))
+    found = np.zeros((kinds, len(user)))
     for first in range(0, len(user), size):
         rows = slice(first, first + size)
-        found.append(row_sums(vectors[user[rows]] * items[item[rows]]))
-    return np.concatenate(found)
+        of_row = items[item[rows]]
+        products = np.empty((kinds, *of_row.shape))
+        for place, each in enumerate(vectors):
+            np.multiply(each[user[rows]], of_row, out=products[place])
+        found[:, rows] = row_sums(products.reshape(-1, d)).reshape(kinds, -1)
+    return found

@@ -45,10 +45,14 @@ class HeldRows(Session):
     """All steps of a ``Session``; ``LocalSession`` adds the sums.
 
     Rows are those of the chosen tasks, by user, unless a name says otherwise.
+
+    Attributes
+        block_bytes: what the sums of a block of tasks take, about. It changes no sum.
     """
 
     def __init__(self, rows: Rows, kernels: Kernels) -> None:
-        self._given, self._chosen = rows, rows
+        self.block_bytes = _BLOCK_BYTES
+        self._given, self._chosen, self.tasks = rows, rows, rows.tasks
         self._kernels = kernels
         # Numbers of chosen tasks for those of the catalog, -1 where a task is not chosen.
         self._numbers: Integers | None = None
@@ -65,11 +69,6 @@ class HeldRows(Session):
         self.center(Centering())
 
     # What a session is made of, step by step
-
-    @property
-    def tasks(self) -> int:
-        """See ``Session.tasks``."""
-        return self._chosen.tasks
 
     def candidates(self, cap: int, key: int) -> tuple[NDArray[Any], Units]:
         """See ``Session.candidates``."""
@@ -89,7 +88,7 @@ class HeldRows(Session):
         kept = np.flatnonzero(task >= 0)
         kept = kept[np.lexsort((task[kept], user[kept]))]
         start = np.concatenate([[0], np.cumsum(np.bincount(user[kept], minlength=given.users))])
-        self._numbers = numbers
+        self._numbers, self.tasks = numbers, len(task_ids)
         self._chosen = Rows(
             start=start,
             task=task[kept],
@@ -98,6 +97,7 @@ class HeldRows(Session):
             label=None if given.label is None else given.label[kept],
             features=given.features,
             feature_row=None if given.feature_row is None else given.feature_row[kept],
+            confidence=None if given.confidence is None else given.confidence[kept],
         )
         self._of_rows, self._of_weights = {}, {}
         self._weights = self._row_weight = None
@@ -119,10 +119,17 @@ class HeldRows(Session):
     def center(self, centering: Centering, intercepts: Array | None = None) -> None:
         """See ``Session.center``."""
         self._of_labels = {}
-        given, chosen = self._given, self._chosen
+        self._centering = centering, intercepts
+
+    @property
+    def _labels(self) -> Array:
+        return np.asarray(self._kept(self._of_labels, "centered", self._centered))
+
+    def _centered(self) -> Array:
+        """Labels less intercepts and centers, [rows]; one for an event."""
+        given, chosen, (centering, intercepts) = self._given, self._chosen, self._centering
         if given.label is None or chosen.label is None:
-            self._labels = np.ones(len(chosen.task))
-            return
+            return np.ones(len(chosen.task))
         rating, mine = given.label.astype(np.float64), chosen.label.astype(np.float64)
         if intercepts is not None:
             # -1, not chosen, is the last.
@@ -130,7 +137,7 @@ class HeldRows(Session):
             rating -= np.append(intercepts, 0.0)[number]
             mine -= intercepts[chosen.task]
         centers = centering.centers(given.start, rating)
-        self._labels = centering.labels(chosen.start, mine, centers)
+        return centering.labels(chosen.start, mine, centers)
 
     def bound_features(self, bound: float, *, whole: bool = True) -> None:
         """See ``Session.bound_features``."""
@@ -243,7 +250,7 @@ class HeldRows(Session):
 
         The first task, its and the others' rows by task, and where each one's begin among these.
         """
-        block = max(1, _BLOCK_BYTES // (16 * packed_width(self._dimension)))
+        block = max(1, self.block_bytes // (16 * packed_width(self._dimension)))
         block -= block % TILE if block > TILE else 0
         for first in range(0, self.tasks, block):
             start = self._by_task.start[first : min(first + block, self.tasks) + 1]

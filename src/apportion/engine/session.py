@@ -201,7 +201,10 @@ class LocalSession(HeldRows):
         """See ``Session.exact_sums``. Every weight is one; rows of one user in one task share it."""
         chosen = self._chosen
         match query:
-            case queries.Counts() | queries.WeightSums():
+            case queries.WeightSums():
+                of_tasks = np.bincount(chosen.task, self._exact_weights(), minlength=self.tasks)
+                yield 0, (of_tasks[:, None],)
+            case queries.Counts():
                 sizes = np.bincount(chosen.graph()[0].task, minlength=self.tasks)
                 yield 0, (sizes[:, None].astype(np.float64),)
             case queries.Means():
@@ -244,10 +247,18 @@ class LocalSession(HeldRows):
                 raise ReleaseError(f"{type(query).__name__} is not used without privacy")
 
     def _exact_weights(self) -> Array:
-        """One for every pair, shared by its rows, [rows]."""
+        """One for every pair, shared by its rows, [rows].
+
+        Where pairs have confidences, in proportion to these; a user's squares sum to its number of pairs.
+        """
         _, pair_of_row = self._chosen.graph()
         if pair_of_row is None:
-            return np.ones(len(self._chosen.task))
+            ones, confidence = np.ones(len(self._chosen.task)), self._chosen.confidence
+            if confidence is None:
+                return ones
+            user, values = self._chosen.user, confidence.astype(np.float64)
+            squares = np.bincount(user, values**2)[user]  # of each row's user: none has no rows
+            return np.asarray(values * np.sqrt(np.bincount(user)[user] / squares))
         return np.asarray((1.0 / np.bincount(pair_of_row))[pair_of_row])
 
     def _exact_rows(self) -> tuple[Any, ...]:

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from apportion.native import kernels
 from apportion.threads import thread_count
 from apportion.twins import users as twin
-from apportion.twins.users import turned_items
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.integer[Any]]
@@ -63,3 +62,16 @@ class UserSolver:
             return np.asarray(
                 kernels.solve_users(*system, *turned, None, False, threads, exact=exact)
             )
+
+
+def turned_items(items: Array, shared: Array) -> tuple[Array, Array, Array]:
+    """Items in the directions in which ``shared`` is diagonal, its diagonal there, and these directions.
+
+    What the compiled kernel asks for besides: of released values, by LAPACK. Shapes [items, d], [d] and
+    [d, d], the last [0, 0] where nothing is shared.
+    """
+    d = items.shape[1]
+    if not shared.any():
+        return items, np.zeros(d), np.zeros((0, 0))
+    eigenvalues, turn = np.linalg.eigh(shared)
+    return np.ascontiguousarray(items @ turn), eigenvalues, np.ascontiguousarray(turn)

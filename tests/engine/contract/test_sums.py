@@ -6,7 +6,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from apportion.engine import ReferenceEngine, held
+from apportion.engine import ReferenceEngine
+from apportion.engine.session import LocalSession
 from tests.engine.contract.cases import ENGINES, Asked, answer, asked, make_rows, ready
 
 SHAPES = {
@@ -81,22 +82,22 @@ def test_equal_where_a_task_has_more_rows_than_a_piece(engine: str) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("tasks_at_once", [1, 3, 64])
-def test_blocks_of_tasks_change_nothing(
-    monkeypatch: pytest.MonkeyPatch, engine: str, tasks_at_once: int
-) -> None:
+def test_blocks_of_tasks_change_nothing(engine: str, tasks_at_once: int) -> None:
     rows = make_rows(200, 150, 5, 40, seed=2)
     one = asked(rows)["statistics"]
     whole = answer(ready(ENGINES[engine](), rows), one)
-    monkeypatch.setattr(held, "_BLOCK_BYTES", tasks_at_once * 16 * 15)
-    blocks = list(ready(ENGINES[engine](), rows).sums(one.query, one.grids()))
+    session, exactly = (ready(ENGINES[engine](), rows, whole=each) for each in (True, False))
+    for each in (session, exactly):
+        assert isinstance(each, LocalSession)
+        each.block_bytes = tasks_at_once * 16 * 15
+    blocks = list(session.sums(one.query, one.grids()))
     assert len(blocks) == -(-150 // tasks_at_once)
-    for mine, theirs in zip(answer(ready(ENGINES[engine](), rows), one), whole, strict=True):
+    for mine, theirs in zip(answer(session, one), whole, strict=True):
         np.testing.assert_array_equal(mine, theirs)
     exact = [np.concatenate(part) for part in zip(
-        *(parts for _, parts in ready(ENGINES[engine](), rows, whole=False).exact_sums(one.query)),
+        *(parts for _, parts in exactly.exact_sums(one.query)),
         strict=True,
     )]  # fmt: skip
-    monkeypatch.undo()
     [(_, expected)] = ready(ENGINES[engine](), rows, whole=False).exact_sums(one.query)
     for mine, theirs in zip(exact, expected, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)

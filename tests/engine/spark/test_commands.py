@@ -1,5 +1,6 @@
 """The command line on Spark, simulated data, and recommendations for frames."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -56,22 +57,76 @@ def test_simulated_blocks_of_users(spark: Any, monkeypatch: pytest.MonkeyPatch) 
     assert sorted(table["user"].unique()) == list(range(400))
 
 
-def test_fit_and_prepare_read_parquet_where_it_lies(
-    spark: Any, folder: Path, tmp_path: Path
-) -> None:
-    names = tmp_path / "items.txt"
+@pytest.fixture(scope="module")
+def stored(spark: Any, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What ``fit`` leaves: rows, the store; model; and the list of items."""
+    path = tmp_path_factory.mktemp("stored")
+    names = path / "items.txt"
     names.write_text("\n".join(map(str, range(30))))
-    options = ["--engine", "spark", "--items", names, *FIT]
-    told = run("fit", folder, *options, "--store", tmp_path / "rows", "--out", tmp_path / "model")
+    told = run("fit", folder, "--engine", "spark", "--items", names, *FIT, "--store", path / "rows",
+               "--out", path / "model")  # fmt: skip
     assert told.exit_code == 0, told.output
-    model = ap.load(tmp_path / "model")
+    return path
+
+
+def test_fit_reads_parquet_where_it_lies(spark: Any, stored: Path) -> None:
+    model = ap.load(stored / "model")
     assert model.items.shape == (30, 3)
     assert model.privacy.epsilon == pytest.approx(4)
-    assert len(ap.Interactions.from_store(spark, str(tmp_path / "rows")).item_ids) == 30
-    # The rows that were stored are taken again, whatever became of the files.
-    told = run("prepare", tmp_path / "gone", "--engine", "spark", "--items", names, "--store",
-               tmp_path / "rows", "--rating-range", 1, 5, "--yes", "--out", tmp_path / "p.json")  # fmt: skip
+    assert len(ap.Interactions.from_store(spark, str(stored / "rows")).item_ids) == 30
+
+
+RATED = ["--rating-range", 1, 5]
+
+
+def prepare(place: object, stored: Path, out: Path, *words: object) -> Any:
+    options = ["--engine", "spark", "--store", stored / "rows", "--yes", "--out", out / "p.json"]
+    return run("prepare", place, *options, *words)
+
+
+def test_rows_that_were_stored_are_taken_again_whatever_became_of_the_files(
+    spark: Any, folder: Path, stored: Path, tmp_path: Path
+) -> None:
+    away = folder.with_name("away")
+    folder.rename(away)
+    try:
+        told = prepare(folder, stored, tmp_path, "--items", stored / "items.txt", *RATED)
+    finally:
+        away.rename(folder)
     assert told.exit_code == 0, told.output
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--rating-range", 0, 5], r"rating_range was \[1.0, 5.0\] and is now \[0.0, 5.0\]"),
+        ([*RATED, "--outside", "clip"], "outside was 'error' and is now 'clip'"),
+        (["--positives", 4], "rating_range was .*; positives was None and is now 4.0"),
+        ([*RATED, "--user", "person"], "user was 'user' and is now 'person'"),
+        ([*RATED, "--items", "public"], "items were a list and are now those in the data"),
+        ([*RATED, "--items", "private"], "items were a list and are now private"),
+        ([*RATED, "--items", "fewer"], "items are another list"),
+    ],
+)
+def test_a_store_of_rows_that_were_read_in_another_way_is_refused(
+    spark: Any, folder: Path, stored: Path, tmp_path: Path, words: list[Any], message: str
+) -> None:
+    (tmp_path / "fewer").write_text("\n".join(map(str, range(29))))
+    words = [tmp_path / "fewer" if each == "fewer" else each for each in words]
+    if "--items" not in words:
+        words += ["--items", stored / "items.txt"]
+    told = prepare(folder, stored, tmp_path, *words)
+    assert isinstance(told.exception, ParameterError), told.output
+    assert re.search(message, str(told.exception))
+
+
+def test_a_store_of_rows_from_another_place_is_refused(
+    spark: Any, stored: Path, tmp_path: Path
+) -> None:
+    words = ["--items", stored / "items.txt", *RATED]
+    told = prepare(tmp_path / "others", stored, tmp_path, *words)
+    assert isinstance(told.exception, ParameterError), told.output
+    assert re.search("path was '.*ratings' and is now '.*others'", str(told.exception))
 
 
 @pytest.mark.parametrize(

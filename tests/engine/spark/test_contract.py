@@ -1,5 +1,7 @@
 """The contract of engines, held by shards of a Spark cluster: whole numbers equal to the bit."""
 
+import shutil
+import time
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -8,9 +10,9 @@ import numpy as np
 import pytest
 
 from apportion.engine import CpuEngine, ReferenceEngine, SparkEngine, queries
-from apportion.engine.spark import tree
+from apportion.engine.spark import tree, worker
 from apportion.engine.spark.session import ShardedSession
-from apportion.errors import ParameterError, ReleaseError
+from apportion.errors import DataError, ParameterError, ReleaseError
 from tests.engine.contract.cases import answer, asked, make_rows, ready
 from tests.engine.contract.test_sums import compare
 from tests.engine.contract.test_users import GRAMIAN, RIGHT, solved
@@ -67,6 +69,84 @@ def test_neither_blocks_nor_the_tree_change_anything(
         np.testing.assert_array_equal(mine, theirs)
 
 
+def forget(spark: Any, session: ShardedSession) -> None:
+    """Executors lose what they keep of a training's shards: in files, and in memory."""
+    from pyspark import SparkFiles
+
+    shutil.rmtree(Path(SparkFiles.getRootDirectory()) / "apportion" / session._run)
+
+    def in_memory(batches: Any) -> Any:
+        time.sleep(0.3)  # so that every process gets one of these tasks
+        worker._AT_HAND.clear()
+        yield from batches
+
+    spark.range(0, 2, 1, 2).mapInArrow(in_memory, "id long").collect()
+
+
+@pytest.mark.parametrize("fan", [8, 2])
+def test_shards_that_executors_lose_are_sent_again(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, fan: int
+) -> None:
+    """Whether the driver adds five shards, or a tree of executors does."""
+    rows = make_rows(120, 300, 6, 20, seed=2)
+    one = asked(rows)["statistics"]
+    expected = answer(ready(ReferenceEngine(), rows), one)
+    monkeypatch.setattr(tree, "_FAN", fan)
+    session = ready(SparkEngine(spark, shards=5), rows)
+    assert isinstance(session, ShardedSession)
+    for lost in (False, True, False):
+        kept = session._kept
+        if lost:
+            forget(spark, session)
+        for mine, theirs in zip(answer(session, one), expected, strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+        assert (session._kept is not kept) == (lost or kept is None)
+
+
+def test_sums_that_are_expected_are_the_same(spark: Any) -> None:
+    """Asked for together, in any order, again, and not at all."""
+    rows = make_rows(90, 160, 1, 140, seed=33)
+    alone, together = (solved(SparkEngine(spark, shards=3), rows, 33) for _ in range(2))
+    both = [(one.query, one.grids(0.5)) for one in (GRAMIAN, RIGHT)]
+    together.expect(*both)
+    for one in (RIGHT, GRAMIAN, RIGHT):
+        np.testing.assert_array_equal(answer(together, one)[0], answer(alone, one)[0])
+    together.expect(*both)
+    solved_again = solved(SparkEngine(spark, shards=1), rows, 33)
+    np.testing.assert_array_equal(answer(together, RIGHT)[0], answer(solved_again, RIGHT)[0])
+
+
+def test_sums_travel_whole_however_large_their_numbers_are() -> None:
+    """Most numbers take 32 bits; some here take more, or just fit."""
+    rng = np.random.default_rng(0)
+    small = rng.integers(-100, 100, (70, 2))
+    small[[7, 8, 9], 1] = [2**31, -(2**31), 2**31 - 1]
+    large, floating = rng.integers(-(2**40), 2**40, (70, 3)), rng.normal(size=(70, 1))
+    [batch] = tree.rows_of(0, 0, 0, (small, large, floating))
+    total = tree.Sum()
+    for _ in range(3):
+        total.add(1, batch.column("data")[0].as_buffer())
+    assert total.shards == 3
+    for part, own in zip(total.parts, (small, large, floating), strict=True):
+        np.testing.assert_array_equal(part, own + own + own)
+        assert part.dtype == own.dtype
+
+
+def test_a_sum_that_lacks_a_shard_is_refused(spark: Any) -> None:
+    def first_block_alone(batches: Any) -> Any:
+        for batch in batches:
+            for label in batch.column("id").to_pylist():
+                yield from tree.rows_of(0, label, 0, (np.zeros((64, 1), dtype=np.int64),))
+                if label == 0:
+                    yield from tree.rows_of(0, label, 64, (np.zeros((6, 1), dtype=np.int64),))
+
+    totals = tree.Totals(2)
+    totals.add(spark.range(0, 2, 1, 2), first_block_alone)
+    assert not totals.complete
+    with pytest.raises(DataError, match="lost a part"):
+        list(totals.taken(0))
+
+
 def test_blocks_are_whole_tiles_of_the_sizes_alone() -> None:
     wide = (np.zeros((1, 2080)), np.zeros((1, 64)))
     assert tree.block_tasks(wide) == 448
@@ -74,7 +154,7 @@ def test_blocks_are_whole_tiles_of_the_sizes_alone() -> None:
     assert tree.block_tasks((np.zeros((1, 2**24)),)) == 64
     rows = [
         each.column("first").to_pylist()[0]
-        for each in tree.rows_of(0, 0, (np.zeros((1000, 2080)), np.zeros((1000, 64))))
+        for each in tree.rows_of(0, 0, 0, (np.zeros((1000, 2080)), np.zeros((1000, 64))))
     ]
     assert rows == [0, 448, 896]
 

@@ -65,6 +65,22 @@ def test_a_private_model_has_the_bytes_of_one_machine(
     assert [*ours.privacy.ledger] == [*theirs.privacy.ledger]
 
 
+@pytest.mark.parametrize("weight", ["rating", True])
+def test_events_with_weights(
+    spark: Any, frame: Any, table: pl.DataFrame, weight: str | bool, tmp_path: Path
+) -> None:
+    named: dict[str, Any] = {"rating": None, "items": 40, "weight": weight, "weight_bound": 4}
+    settings = {"factors": 4, "sweeps": 2, "feedback": "implicit", "noise_seed": 1}
+    here = ap.MatrixFactorization(**settings).fit(ap.Interactions.from_frame(table, **named))
+    ap.Interactions.from_spark(frame, **named, shards=3, store=str(tmp_path / "rows"))
+    there = ap.Interactions.from_store(spark, str(tmp_path / "rows"))
+    ours = ap.MatrixFactorization(**settings, engine=ap.SparkEngine(spark)).fit(there)
+    assert ours.items.tobytes() == here.items.tobytes()
+    assert ours.privacy.public_inputs["events"] == here.privacy.public_inputs["events"]
+    with pytest.raises(ParameterError, match="weight is for events"):
+        ap.Interactions.from_spark(frame, weight=weight, items=40)
+
+
 def test_without_privacy_models_agree_to_rounding(
     spark: Any, data: ap.Interactions, table: pl.DataFrame
 ) -> None:

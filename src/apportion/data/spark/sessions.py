@@ -3,7 +3,7 @@
 import pickle
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from apportion.errors import ApportionError, DataError, ParameterError, ReleaseError
@@ -13,6 +13,7 @@ Value = TypeVar("Value")
 # Binary pieces of rows have a megabyte: so many of them are read, or sent to Python, at once.
 CHUNK = 2**20
 _AT_ONCE = "32"
+_MOST_REMOTE = 2**26  # half of a message of Spark Connect
 _KINDS = {kind.__name__: kind for kind in (DataError, ParameterError, ReleaseError)}
 _OURS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": _AT_ONCE,
@@ -39,7 +40,13 @@ def check_session(session: Any) -> Any:
 
 def own_session(session: Any) -> Any:
     """The same Spark with settings of our own: the caller's stay as they are."""
-    ours = session.newSession()
+    try:
+        ours = session.newSession()
+    except (AttributeError, NotImplementedError):
+        raise ParameterError(
+            "this session of Spark Connect cannot make another one: it needs PySpark 4.3 or later "
+            "(pip install 'apportion[spark-connect]')"
+        ) from None
     for name, value in _OURS.items():
         ours.conf.set(name, value)
     return ours
@@ -64,6 +71,12 @@ class Traveling:
         # Also what plain pickle does not take, as losses do: functions within functions.
         content = cloudpickle.dumps(value)
         self._remote = is_remote(session)
+        if self._remote and len(content) > _MOST_REMOTE:
+            raise ParameterError(
+                f"tasks need {len(content) / 2**20:.0f} MiB of items, more than Spark Connect takes at once "
+                f"({_MOST_REMOTE / 2**20:.0f} MiB): use fewer items or factors, or run the driver on the "
+                "cluster (spark-submit), which broadcasts them"
+            )
         self._held = content if self._remote else session.sparkContext.broadcast(content)
 
     @property
@@ -75,6 +88,21 @@ class Traveling:
         """No task needs it any more."""
         if not self._remote:
             self._held.unpersist()
+
+
+def unpersist(frame: Any) -> None:
+    """Keep a frame no longer."""
+    session = frame.sparkSession
+    policies = session.client.get_retry_policies() if is_remote(session) else None
+    with suppress(Exception):  # Spark may have been stopped
+        if policies is None:
+            frame.unpersist()
+            return
+        session.client.set_retry_policies([])  # a server that is gone would be waited for
+        try:
+            frame.unpersist()
+        finally:
+            session.client.set_retry_policies(policies)
 
 
 def error_text(error: ApportionError) -> bytes:
@@ -101,6 +129,6 @@ def spark_errors() -> Iterator[None]:
         if missing:
             raise ParameterError(
                 f"the executors have no {missing[1]}: Python there must have the same packages as here, "
-                "apportion with its compiled kernels included; docs/spark.md says how they get there"
+                "apportion with its compiled kernels included; docs/how-to/spark.md says how they get there"
             ) from error
         raise

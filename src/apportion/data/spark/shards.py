@@ -20,7 +20,7 @@ from apportion.data.stored import StoredRows
 from apportion.errors import DataError
 
 SCHEMA = "shard int, chunk int, chunks int, data binary"
-_ROWS = ("start", "task", "user_key", "label", "features", "feature_row")
+_ROWS = ("start", "task", "user_key", "label", "features", "feature_row", "confidence")
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,11 +89,15 @@ def cut(label: int, content: bytes) -> Iterator[Any]:
 
 
 def collect(batches: Iterable[Any]) -> dict[int, dict[int, Any]]:
-    """The pieces of every shard in a partition, by label and number."""
+    """The pieces of every shard in a partition, by label and number; none of a frame of labels alone."""
     shards: dict[int, dict[int, Any]] = {}
     for batch in batches:
-        labels, numbers = batch.column("shard").to_pylist(), batch.column("chunk").to_pylist()
-        counts, data = batch.column("chunks").to_pylist(), batch.column("data")
+        labels = batch.column("shard").to_pylist()
+        if batch.num_columns == 1:
+            shards |= {label: {} for label in labels}
+            continue
+        numbers, counts = batch.column("chunk").to_pylist(), batch.column("chunks").to_pylist()
+        data = batch.column("data")
         for row, (label, number) in enumerate(zip(labels, numbers, strict=True)):
             of_shard = shards.setdefault(label, {-1: counts[row]})
             of_shard[number] = data[row].as_buffer()
@@ -154,3 +158,10 @@ def spread(frame: Any, shards: int) -> Any:
     from pyspark import StorageLevel
 
     return frame.repartition(shards, "shard").persist(StorageLevel.DISK_ONLY)
+
+
+def kept_labels(frame: Any) -> Any:
+    """The labels alone, each in the partition of its shard, and where possible on the same executor."""
+    from pyspark import StorageLevel
+
+    return frame.where("chunk = 0").select("shard").persist(StorageLevel.MEMORY_ONLY)

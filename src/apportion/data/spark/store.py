@@ -11,7 +11,6 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -19,11 +18,17 @@ import polars as pl
 from numpy.typing import NDArray
 
 from apportion.data.spark.frames import ERROR
-from apportion.data.spark.sessions import is_remote, own_session, raise_error, spark_errors
+from apportion.data.spark.sessions import (
+    is_remote,
+    own_session,
+    raise_error,
+    spark_errors,
+    unpersist,
+)
 from apportion.data.spark.shards import SCHEMA, collect, digest, join, spread
 from apportion.errors import DataError, ParameterError
 
-_FORMAT = 1
+_FORMAT = 2  # 1 did not say how rows were read
 # Pieces of a megabyte each: pages and groups are closed after few.
 _PARQUET = {
     "parquet.page.size.row.check.min": "1",
@@ -48,13 +53,13 @@ class Store:
         self, frame: Any, settings: dict[str, Any], ids: NDArray[Any], digests: dict[int, str]
     ) -> None:
         self.frame, self.settings, self.ids, self.digests = frame, settings, ids, digests
-        weakref.finalize(self, _unpersist, frame).atexit = False
+        weakref.finalize(self, unpersist, frame).atexit = False
 
 
 def write_store(
     frame: Any, shards: int, settings: dict[str, Any], ids: NDArray[Any], path: str | None
 ) -> Store:
-    """Write a frame of shards away and go on with what was written."""
+    """Write a frame of shards away and take what was written instead."""
     session = own_session(frame.sparkSession)
     removed = None
     if path is None:
@@ -124,11 +129,6 @@ def _manifest(session: Any, path: str) -> dict[str, bytes] | None:
             return None
         raise DataError(f"{path} cannot be read ({type(error).__name__})") from None
     return {row["name"]: bytes(row["content"]) for row in rows}
-
-
-def _unpersist(frame: Any) -> None:
-    with suppress(Exception):  # Spark may have been stopped
-        frame.unpersist()
 
 
 def _temporary(session: Any) -> str:

@@ -1,10 +1,12 @@
 """What a task does: tell its shard's session what it has missed, and ask it for a sum."""
 
+import gc
 import hashlib
 import os
 import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from apportion.engine.reference import TwinKernels
 from apportion.engine.session import LocalSession
 from apportion.engine.spark.calls import Call
 from apportion.engine.spark.kept import Kept
-from apportion.engine.spark.tree import ERROR, row, rows_of
+from apportion.engine.spark.tree import ERROR, LOST, row, rows_of
 from apportion.errors import ApportionError, DataError, ParameterError
 from apportion.native import kernels
 from apportion.version import __version__
@@ -29,12 +31,12 @@ _AT_HAND: dict[tuple[str, int], Kept] = {}
 _MOST_AT_HAND = 4
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Ask:
     """A sum that is asked for: a method of the session, and its arguments."""
 
     name: str
-    arguments: Traveling
+    arguments: tuple[Any, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +48,7 @@ class Work:
         common: to all shards: ids of the tasks that there are rows of, their keys, digests of the shards.
         labels: whether the labels of rows count.
         calls: what the session was told.
-        ask: what it is asked.
+        asks: what it is asked.
         numbers: how the driver's machine computes (``numbers_here``).
         over: trainings that are over.
     """
@@ -55,15 +57,19 @@ class Work:
     common: Traveling
     labels: bool
     calls: tuple[Call, ...]
-    ask: Ask
+    asks: Traveling
     numbers: str
     over: tuple[str, ...]
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """For every shard in a partition, its sum in blocks; an error of ours as a row of its own."""
+        """For every shard in a partition, its sums in blocks; an error of ours as a row of its own.
+
+        Of a frame without the shards' data, what is left of earlier tasks answers; a row says if nothing is.
+        """
         try:
             _check_numbers(self.numbers)
             _set_threads()
+            _keep_modules()
             root = _folder()
             for run in self.over:
                 shutil.rmtree(root / run, ignore_errors=True)
@@ -71,10 +77,13 @@ class Work:
             for label in list(shards):
                 yield from self._answer(root, label, shards.pop(label))
         except ApportionError as error:
-            yield row(ERROR, 0, error_text(error))
+            yield row(0, ERROR, 0, 0, error_text(error))
 
     def _answer(self, root: Path, label: int, pieces: dict[int, Any]) -> Iterator[Any]:
         kept = self._find(root, label)
+        if kept is None and not pieces:
+            yield row(0, LOST, label, 0, b"")
+            return
         if kept is None:
             ids, keys, digests = self.common.value
             content = join(pieces)
@@ -87,8 +96,9 @@ class Work:
             if call.serial > kept.serial:
                 _tell(kept.session, call)
                 kept.serial = call.serial
-        for first, parts in self._sums(kept.session):
-            yield from rows_of(label, first, parts)
+        for number, ask in enumerate(self.asks.value):
+            for first, parts in _sums(kept.session, ask):
+                yield from rows_of(number, label, first, parts)
         kept.save()
         _AT_HAND[self.run, label] = kept
         while len(_AT_HAND) > _MOST_AT_HAND:
@@ -107,12 +117,12 @@ class Work:
         stored = Kept.read(root / self.run / str(label), above=least, up_to=latest)
         return mine if stored is None else stored
 
-    def _sums(self, session: LocalSession) -> Iterator[Block]:
-        arguments = self.ask.arguments.value
-        if self.ask.name == "candidates":
-            yield 0, (session.candidates(*arguments)[1][:, None],)
-        else:
-            yield from getattr(session, self.ask.name)(*arguments)
+
+def _sums(session: LocalSession, ask: Ask) -> Iterator[Block]:
+    if ask.name == "candidates":
+        yield 0, (session.candidates(*ask.arguments)[1][:, None],)
+    else:
+        yield from getattr(session, ask.name)(*ask.arguments)
 
 
 class Turned(NativeKernels):
@@ -173,6 +183,12 @@ def _set_threads() -> None:
     context = TaskContext.get()
     if "APPORTION_NUM_THREADS" not in os.environ and context is not None:
         os.environ["APPORTION_NUM_THREADS"] = str(context.cpus())
+
+
+@cache
+def _keep_modules() -> None:
+    """Spark collects garbage after every task: what is loaded for good need not be looked at each time."""
+    gc.freeze()
 
 
 def _folder() -> Path:
