@@ -2,8 +2,9 @@
 
 from apportion.data.folds import UserKFold
 from apportion.data.graph import Graph
-from apportion.data.interactions import HeldOut, Interactions
+from apportion.data.interactions import Interactions
 from apportion.data.simulate import SHAPES, simulate_interactions, simulate_tasks
+from apportion.data.splits import HeldOut
 from apportion.data.tasks import TaskData
 
 __all__ = [

@@ -20,6 +20,8 @@ class Graph:
         tasks: the size of the catalog.
         task_key: if the catalog is not public, likewise a number for each task, [tasks]; a task's
             position would depend on who else is in the data.
+        confidence: how much each pair counts beside its user's others, above 0 and at most 1, [pairs]; None:
+            all alike.
     """
 
     user: Integers
@@ -27,6 +29,7 @@ class Graph:
     user_key: NDArray[np.uint64]
     tasks: int
     task_key: NDArray[np.uint64] | None = None
+    confidence: NDArray[np.floating[Any]] | None = None
 
     @classmethod
     def from_rows(

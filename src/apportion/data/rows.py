@@ -25,6 +25,8 @@ class Rows:
         feature_row: the feature vector of each row, [rows]; None: its user's.
         task_key: a number for each task that does not depend on other tasks, [tasks], unless the catalog
             is public.
+        confidence: how much each row counts beside its user's others, above 0 and at most 1, [rows]; None:
+            all alike.
     """
 
     start: Integers
@@ -35,6 +37,7 @@ class Rows:
     features: NDArray[np.float64] | None = None
     feature_row: Integers | None = None
     task_key: NDArray[np.uint64] | None = None
+    confidence: NDArray[np.floating[Any]] | None = None
 
     @property
     def users(self) -> int:
@@ -60,7 +63,11 @@ class Rows:
         new = np.ones(len(user), dtype=bool)
         new[1:] = (user[1:] != user[:-1]) | (self.task[1:] != self.task[:-1])
         if new.all():
-            return Graph(user, self.task, self.user_key, self.tasks, self.task_key), None
+            pairs = Graph(
+                user, self.task, self.user_key, self.tasks, self.task_key, self.confidence
+            )
+            return pairs, None
+        assert self.confidence is None, "events come once for each pair"
         pairs = Graph(user[new], self.task[new], self.user_key, self.tasks, self.task_key)
         return pairs, np.cumsum(new) - 1
 
@@ -85,4 +92,5 @@ class Rows:
             features=features,
             feature_row=feature_row,
             task_key=self.task_key,
+            confidence=None if self.confidence is None else self.confidence[rows],
         )

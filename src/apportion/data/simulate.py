@@ -8,8 +8,9 @@ from scipy.special import expit, ndtri
 
 from apportion.checks import number, whole
 from apportion.data.graph import Graph
-from apportion.data.interactions import Interactions, check_range
+from apportion.data.interactions import Interactions
 from apportion.data.memory import MOST, check_memory
+from apportion.data.ratings import check_range
 from apportion.data.tasks import TaskData
 from apportion.errors import ParameterError
 from apportion.native import kernels
@@ -92,6 +93,20 @@ def simulate_tasks(
     labels = np.einsum("ij,ij->i", vectors[user], solutions[task])
     labels += label_noise * rng.standard_normal(len(labels))
     return TaskData(user, task, vectors, labels, tasks=tasks, per_user=True)
+
+
+def simulate_classes(*, seed: int = 0, dimension: int = 5, **shape: Any) -> TaskData:
+    """Rows of many classes, of sizes as ``simulate_tasks`` has them; the tasks are the classes.
+
+    The middle of each class is at 0.7 in a random direction, and its rows scatter about it by 0.35, all
+    within the unit ball.
+    """
+    who = simulate_tasks(seed=seed, dimension=dimension, **shape)
+    rng = np.random.default_rng(seed)
+    middles = rng.standard_normal((who.tasks, dimension))
+    middles *= 0.7 / np.linalg.norm(middles, axis=1, keepdims=True)
+    scatter = 0.35 / dimension**0.5 * rng.standard_normal((len(who), dimension))
+    return TaskData(who.user, who.task, _unit_ball(middles[who.task] + scatter), tasks=who.tasks)
 
 
 def simulate_graph(sizes: NDArray[Any], users: int, seed: int = 0) -> Graph:

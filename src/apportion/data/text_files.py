@@ -173,7 +173,7 @@ def _is_utf8(source: Path | bytes) -> bool:
 
 def _no_utf8(path: Path, what: str, name: str) -> str:
     return (
-        f"{path} is {what}: name its encoding, as in encoding={name!r}, or convert it: "
+        f"{path} is {what}: name its encoding, as in encoding={name!r} (--encoding {name}), or convert it: "
         f"iconv -f {name} -t utf-8"
     )
 
