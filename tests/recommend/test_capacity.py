@@ -69,6 +69,16 @@ def test_the_last_direction_has_as_much_signal_as_noise() -> None:
         assert 1 + int(np.argmin(lost)) == pytest.approx(wanted, rel=0.1)
 
 
+def test_a_model_of_tastes_has_six_factors_and_sweeps_at_least() -> None:
+    # Where four to six are wanted, six are as good, and more sweeps find more.
+    few = next(
+        found for e in np.geomspace(1e2, 1e4, 400) if not (found := flat(e, 3000)).popularity
+    )
+    assert few.factors == 6
+    assert next(one.choice.sweeps for one in few.forecasts(None, None, None)) == 6
+    assert Capacity.of(np.full(30, 1e3), 0.0, np.full(30, 1e3), 1.0).factors == 4  # of few items
+
+
 def test_noise_alone_is_no_energy() -> None:
     for seed in range(20):
         sums = np.random.default_rng(seed).normal(0.0, 50.0, 300)
@@ -141,7 +151,7 @@ def test_popularity_is_better_known_than_from_counts_alone() -> None:
     gains = []
     for seed in range(5):
         trained = model(epsilon=0.5, noise_seed=seed).fit(few)
-        assert trained.released.popularity
+        assert trained.released.tastes == "popularity alone"
         prepared = model(epsilon=0.5, noise_seed=seed).prepare(few)
         gains.append(agreement(trained.released.counts) - agreement(prepared.sizes))
     assert np.mean(gains) > 0.1
@@ -158,3 +168,20 @@ def test_a_preparation_gives_the_same_choice() -> None:
     found = model().forecasts(preparation)
     assert model().fit(EVENTS, preparation=preparation).forecasts_ == found
     assert found[0].choice.factors == model().fit(EVENTS).items.shape[1]
+
+
+@pytest.mark.parametrize(
+    ("given", "served"),
+    [(None, 2.0), (3.0, 1.0), (ap.Regularization(users=0.7), 0.7), (ap.Regularization(2.0), 2 / 3)],
+)
+@pytest.mark.parametrize("factors", ["auto", 4])
+def test_users_are_served_with_a_larger_penalty_unless_one_is_given(
+    given: Any, served: float, factors: Any
+) -> None:
+    data = ap.simulate_interactions(users=400, items=30, rows=6000, rating_range=None)
+    trained = ap.MatrixFactorization(
+        factors, "auto" if factors == "auto" else 2, "implicit", epsilon=20.0, regularization=given
+    ).fit(data)
+    assert trained.privacy.private
+    assert trained.released.fold_in.regularization == pytest.approx(served)
+    assert trained.released.fold_in.exponent == 0.0

@@ -16,7 +16,6 @@ import apportion as ap
 from apportion.accounts.reservation import Reservation
 from apportion.audit.observer import observed
 from apportion.errors import CheckpointError, ParameterError
-from apportion.recommend import factorization
 from apportion.tasks import private_fit
 from tests.accounts.test_log import rewrite, rows
 from tests.recommend import killed
@@ -130,26 +129,36 @@ def changed(data: ap.Interactions) -> ap.Interactions:
     return other
 
 
-def test_other_data_is_refused_before_noise(
-    tmp_path: Path, data: ap.Interactions, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_data_is_refused_before_noise(tmp_path: Path, data: ap.Interactions) -> None:
     crash(tmp_path / "c", data)
-    monkeypatch.setattr(factorization, "open_curator", None)  # without which there is no noise
-    with pytest.raises(CheckpointError, match="other data"):
-        model().fit(changed(data), checkpoint=tmp_path / "c")
-    with pytest.raises(CheckpointError, match="other data"):
-        model().fit(data.take(np.arange(len(data.by_user.other)) > 0), checkpoint=tmp_path / "c")
+    fewer = data.take(np.arange(len(data.by_user.other)) > 0)
+    with observed() as seen:
+        for other in (changed(data), fewer):
+            with pytest.raises(CheckpointError, match="other data"):
+                model().fit(other, checkpoint=tmp_path / "c")
+    assert not seen.blocks
+
+
+class Blind(ap.Interactions):
+    """Whose fingerprint is that of any other."""
+
+    def contents(self) -> list[Any]:
+        return []
+
+
+def blind(data: ap.Interactions) -> ap.Interactions:
+    found = data.take(np.ones(len(data.by_user.other), dtype=bool))
+    found.__class__ = Blind
+    return found
 
 
 def test_sums_that_differ_are_refused_whatever_the_reason(
-    tmp_path: Path, data: ap.Interactions, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, data: ap.Interactions
 ) -> None:
     """As if fingerprints were blind, and sweep 1 had been released with other data."""
-    crash(tmp_path / "c", data, sweep=1)
-    monkeypatch.setattr(ap.Interactions, "contents", lambda data: [])
-    crash(tmp_path / "d", data, sweep=1)
+    crash(tmp_path / "d", blind(data), sweep=1)
     with pytest.raises(CheckpointError, match=r"'rating moments' was computed otherwise"):
-        model().fit(changed(data), checkpoint=tmp_path / "d")
+        model().fit(blind(changed(data)), checkpoint=tmp_path / "d")
 
 
 @pytest.mark.parametrize(
@@ -185,10 +194,13 @@ def test_another_version_is_refused(
     with pytest.raises(CheckpointError, match=r"another version of apportion: .*, not 99"):
         model().fit(data, checkpoint=tmp_path / "c")
     monkeypatch.undo()
-    other = {**ap.CpuEngine().identity(), "numpy": "1.0"}
-    monkeypatch.setattr(ap.CpuEngine, "identity", lambda self: other)
+
+    class Other(ap.CpuEngine):
+        def identity(self) -> dict[str, str]:
+            return {**super().identity(), "numpy": "1.0"}
+
     with pytest.raises(CheckpointError, match=r"another numpy: .*, not 1\.0"):
-        model().fit(data, checkpoint=tmp_path / "c")
+        model().set_params(engine=Other()).fit(data, checkpoint=tmp_path / "c")
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_where_there_are_no_tastes_the_model_is_popularity() -> None:
     chance = np.minimum(np.arange(1.0, 241) ** -1.0, 0.5)
     user, item = np.nonzero(rng.random((400, 240)) < chance)
     model = fit(ap.Interactions(user, item, items=240))
-    assert model.released.popularity
+    assert model.released.tastes == "popularity alone"
     assert "popularity alone" in repr(model)
     assert model.privacy.epsilon == math.inf
     order, _ = model.recommend([], k=3)

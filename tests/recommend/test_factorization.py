@@ -14,7 +14,7 @@ from apportion.accounts.ledgers import ledger_to_dict
 from apportion.data.centering import Centering
 from apportion.engine import find_engine, queries
 from apportion.privacy import NoiseSource
-from apportion.recommend import MatrixFactorization, factorization, offsets
+from apportion.recommend import MatrixFactorization, offsets, sweep
 from tests.reports import undated
 from tests.threads import this_many_threads
 
@@ -164,7 +164,7 @@ class TestWithoutPrivacy:
 
         unobserved, regularization, factors, sweeps = 0.2, 3.0, 5, 4
         start = np.random.default_rng(0).normal(size=(events.items, factors)) / 2
-        monkeypatch.setattr(factorization, "first_items", lambda *given: start)
+        monkeypatch.setattr(sweep, "first_items", lambda *given: start)
         ours = MatrixFactorization(
             factors,
             sweeps,
@@ -420,7 +420,7 @@ class TestPrivateQuality:
         )
         exact = MatrixFactorization(**settings, epsilon=INF)
         start = np.random.default_rng(1).normal(size=(ratings.items, 2))
-        with mock.patch.object(factorization, "first_items", return_value=start):
+        with mock.patch.object(sweep, "first_items", return_value=start):
             private.fit(ratings)
             exact.fit(ratings)
         size = np.linalg.norm(private.items) / np.linalg.norm(exact.items)
@@ -581,13 +581,15 @@ class TestWhatIsChosen:
         assert sum(release.share for release in plan.releases) + plan.rest == pytest.approx(1.0)
         assert plan.training_mu == pytest.approx(plan.target.mu * math.sqrt(plan.rest))
         assert "training" in str(plan)
-        ledger = list(model.fit(ratings).privacy.ledger)
+        report = model.fit(ratings).privacy
+        ledger = list(report.ledger)
         assert model.privacy.epsilon == pytest.approx(1.5, rel=1e-9)
         assert model.privacy.epsilon <= 1.5
         # All but the training cost what was planned; the training has the rest.
         first = [each for each in plan.releases if each.name != "fold-in gains"]
         assert [record.name for record in ledger[: len(first)]] == [each.name for each in first]
-        assert ("fold-in gains" in plan) is (ledger[-1].name == "fold-in gains")
+        validated = "fold-in gains" in plan and report.chosen["sweeps"] > 0
+        assert validated is (ledger[-1].name == "fold-in gains")
         for record, release in zip(ledger, first, strict=False):
             assert record.mu == pytest.approx(release.mu(plan.target), rel=1e-9)
 

@@ -2,8 +2,10 @@
 
 import json
 import os
+import resource
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -339,18 +341,22 @@ def test_foreign_files_beside_a_model_stay(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 
-def test_a_save_that_fails_leaves_foreign_files_where_they_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@contextmanager
+def small_files(size: int) -> Iterator[None]:
+    """The system writes no file beyond this size, as a disk that is nearly full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_save_that_fails_leaves_foreign_files_where_they_are(tmp_path: Path) -> None:
     first = make_model()
     first.save(tmp_path / "m")
     (tmp_path / "m" / "README.md").write_text("mine")
-
-    def full(*arguments: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("apportion.folders.files.sync", full)
-    with pytest.raises(OSError, match="No space left"):
+    with small_files(100), pytest.raises(OSError, match="File too large"):
         make_model(seed=1).save(tmp_path / "m")
     same(first, load(tmp_path / "m"))
     assert (tmp_path / "m" / "README.md").read_text() == "mine"
@@ -445,12 +451,8 @@ def test_the_old_model_survives_even_if_it_cannot_be_put_back(
     same(old, load(kept))
 
 
-def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(descriptor: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"):
+def test_a_full_disk(tmp_path: Path) -> None:
+    with small_files(100), pytest.raises(OSError, match="File too large"):
         make_model().save(tmp_path / "m")
     assert list(tmp_path.iterdir()) == []
 

@@ -13,7 +13,7 @@ from apportion.data.centering import Centering
 from apportion.engine import queries
 from apportion.privacy import UserBound, UserWeights
 from apportion.privacy.bounds import ROUNDING
-from apportion.recommend import offsets, training
+from apportion.recommend import intercepts, offsets
 from apportion.recommend.intercepts import estimate
 
 
@@ -199,7 +199,7 @@ class TestRelease:
             seen.update(sums=sums, noise=noise, scale=scale, counts=counts)
             return np.linspace(0.1, 0.6, 6)
 
-        with observed() as released, mock.patch.object(training, "estimate", spying):
+        with observed() as released, mock.patch.object(intercepts, "estimate", spying):
             model = self.trained(bounds=ap.Bounds(label=0.5))
         [record] = [record for record in model.privacy.ledger if record.name == "intercepts"]
         np.testing.assert_array_equal(seen["sums"], released.rows("intercepts")[:, 0] / 0.5)

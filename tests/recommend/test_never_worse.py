@@ -14,6 +14,10 @@ from benchmarks.quality.methods import default
 from benchmarks.quality.sets import Simulated
 from benchmarks.quality.splits import RatingSplit
 
+import apportion as ap
+from apportion.recommend.files import load
+from apportion.recommend.verify import verify
+
 TOLERANCE = 0.01
 
 SMALL = {
@@ -52,3 +56,22 @@ def test_never_worse_than_a_baseline(shape: Simulated, epsilon: float) -> None:
 @pytest.mark.parametrize("shape", LARGE.values(), ids=LARGE.keys())
 def test_never_worse_on_larger_shapes(shape: Simulated, epsilon: float) -> None:
     assert excess(shape, epsilon, 0) < TOLERANCE
+
+
+def test_averages_alone_where_users_rate_little(tmp_path: Path) -> None:
+    data = SMALL["few rows"](Path(), 0)
+    model = ap.MatrixFactorization(epsilon=1.0).fit(data)
+    assert model.privacy.chosen["sweeps"] == 0
+    assert list(model.privacy.ledger)[-1].name == "intercepts"
+    assert model.privacy.epsilon == pytest.approx(1.0, rel=1e-9)
+    assert "averages alone" in repr(model)
+    assert any("averages of users and items alone" in each for each in model.privacy.warnings)
+    history = {data.item_ids[0]: 9.0, data.item_ids[1]: 8.0}
+    best, scores = model.recommend(history, k=3)
+    offsets = model.released.intercepts
+    assert offsets is not None
+    assert set(best) <= set(data.item_ids[np.argsort(-offsets)[:5]])
+    model.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    np.testing.assert_array_equal(again.recommend(history, k=3)[1], scores)
+    assert all(check.passed for check in verify(tmp_path / "model"))

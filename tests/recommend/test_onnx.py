@@ -1,4 +1,4 @@
-"""Serving: the exported graph gives the lists of ``recommend``; the example of the how-to answers."""
+"""Serving: the exported graph gives the lists of ``recommend``; the examples of the how-to run."""
 
 import importlib.util
 import os
@@ -16,7 +16,8 @@ import apportion as ap
 from apportion.errors import ParameterError
 from apportion.recommend.onnx import export_onnx, onnx_inputs
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "serving.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs/how-to/serve.md"
+EXAMPLES = re.findall(r"^```py\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
 
 
 def has(*names: str) -> bool:
@@ -49,6 +50,18 @@ def test_the_graph_gives_the_lists_of_recommend(feedback: str, tmp_path: Path) -
         np.testing.assert_allclose(scores[0], expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.skipif(not has("onnx", "onnxruntime"), reason="onnx: make engines")
+def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    data = ap.simulate_interactions(users=800, items=60, rows=15_000)
+    model = ap.MatrixFactorization(4, 2, epsilon=20.0).fit(data)
+    model.save("my-model")
+    names: dict[str, Any] = {}
+    exec(EXAMPLES[1], names)
+    best = model.recommend({17: 5.0, 42: 1.0}, k=10)[0]
+    assert model.item_ids[names["places"][0]].tolist() == best.tolist()
+
+
 @pytest.mark.skipif(has("onnx"), reason="onnx is installed")
 def test_without_the_package_it_says_what_to_install(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match=r"apportion\[serving\]"):
@@ -62,10 +75,9 @@ def test_the_example_serves(feedback: str, tmp_path: Path, monkeypatch: pytest.M
     model = trained(feedback)
     model.save(tmp_path / "m")
     monkeypatch.setenv("MODEL", str(tmp_path / "m"))
-    [example, _] = re.findall(r"^```py\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     served = ModuleType("serve")
     monkeypatch.setitem(sys.modules, "serve", served)  # where its types are looked up
-    exec(example, vars(served))
+    exec(EXAMPLES[0], vars(served))
     client = client_of(vars(served)["app"])
     ratings = {3: 5.0, 8: 1.0}
     asked = {"ratings": ratings} if feedback == "explicit" else {"items": list(ratings)}

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import apportion as ap
 from apportion.cli import app
-from apportion.recommend.training import POOR_RATINGS
+from apportion.recommend.prepare import POOR_RATINGS
 
 FRAME = pl.DataFrame(
     {"user": np.repeat(np.arange(60), 4), "item": np.tile(np.arange(8), 30), "rating": [1, 5] * 120}

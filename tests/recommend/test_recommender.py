@@ -335,6 +335,15 @@ class TestIntercepts:
         assert ids[:3].tolist() == [80, 20, 50]
         np.testing.assert_allclose(scores, model.predict({}, ids))
 
+    def test_unknown_items_may_be_left_out_of_every_list(self) -> None:
+        model = recommender(EXPLICIT, intercepts=INTERCEPTS)
+        named: dict[str, Any] = {"exclude": [20, 999], "items": [10, 20, 30, 998]}
+        ids, _ = model.recommend({0: 4.0}, k=5, unknown="ignore", **named)
+        assert sorted(ids.tolist()) == [10, 30]
+        for name in named:
+            with pytest.raises(ap.DataError, match=f"{name}: item 99[89] is not in the model"):
+                model.recommend({0: 4.0}, **{name: named[name]})
+
     @pytest.mark.parametrize("intercepts", [None, INTERCEPTS[:0]], ids=["without", "with"])
     def test_a_model_without_items(self, intercepts: Any) -> None:
         items, ids = np.zeros((0, FACTORS), np.float32), np.zeros(0, np.int64)

@@ -12,8 +12,8 @@ from apportion.data.centering import Centering
 from apportion.engine import ReferenceEngine, queries
 from apportion.engine.gains import fold_in_gains
 from apportion.engine.queries import UserSystems
+from apportion.recommend.groups import LARGEST
 from apportion.recommend.serving import AVERAGES, best, penalties
-from apportion.recommend.settings import LARGEST
 from apportion.twins.users import solve_users
 from tests.recommend.test_factorization import rmse
 

@@ -13,7 +13,8 @@ from apportion.data.centering import Centering
 from apportion.data.rows import Rows
 from apportion.engine import Session, queries
 from apportion.packing import unpack
-from apportion.recommend import MatrixFactorization, training
+from apportion.recommend import MatrixFactorization, sweep
+from apportion.recommend.sizes import Sizes
 from apportion.tasks.shared import shrink
 
 # The last user has no row, and the item in the middle no user.
@@ -138,9 +139,10 @@ def test_what_an_item_is_solved_with(feedback: Any) -> None:
     )
     data = ap.simulate_interactions(users=200, items=6, rows=600)
     prepared = model.prepare(data)
-    with mock.patch.object(training, "shrink", spying):
+    with mock.patch.object(sweep, "shrink", spying):
         model.fit(data, preparation=prepared)
-    scale, counts = training.typical_weights(model._settings(data), prepared)
+    sizes = Sizes.of(model._settings(data), prepared)
+    scale, counts = sizes.scale, sizes.counts
     # Unobserved pairs weigh on all users alike.
     unobserved = 0.3 * prepared.users * scale if feedback == "implicit" else 0.0
     ridge = 0.05 * scale * counts if feedback == "explicit" else 1.5 * scale
@@ -165,9 +167,9 @@ def test_where_users_keep_some_items_only_those_who_keep_one_are_counted(
 ) -> None:
     data = ap.simulate_interactions(users=2_000, items=20, rows=20_000)
     model = ap.MatrixFactorization(2, 1, epsilon=60.0, allocation=allocation, noise_seed=1)
-    scale, counts = training.typical_weights(model._settings(data), model.prepare(data))
-    assert scale == pytest.approx(1 / np.sqrt(2))
-    assert counts.sum() == pytest.approx(4_000, rel=0.05)  # two each, of ten
+    sizes = Sizes.of(model._settings(data), model.prepare(data))
+    assert sizes.scale == pytest.approx(1 / np.sqrt(2))
+    assert sizes.counts.sum() == pytest.approx(4_000, rel=0.05)  # two each, of ten
 
 
 @each_engine

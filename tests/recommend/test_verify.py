@@ -205,12 +205,12 @@ def without_effect(path: tuple[Any, ...], settings: dict[str, Any]) -> bool:
     explicit = settings.get("feedback") != "implicit"
     shared = "solver" not in settings
     names: set[Any] = {"gram_share"} if shared else {"users"}
+    # Of training alone: what users' vectors are made with later has a name of its own.
+    names |= {"user_regularization", "exponent"}
     if not shared and explicit:
         names.add("gramian")
     if not explicit:
         names.add("clip")
-    else:  # of training alone: what users' vectors are made with later is chosen
-        names |= {"user_regularization", "exponent"}
     return bool(names & set(path)) or bool(HARMLESS & set(path))
 
 

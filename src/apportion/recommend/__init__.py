@@ -5,11 +5,7 @@ from apportion.recommend.catalog import MostFrequent, PrivateCatalog
 from apportion.recommend.evaluation import Evaluation
 from apportion.recommend.factorization import MatrixFactorization
 from apportion.recommend.fold_in import FoldIn
-from apportion.recommend.judging import evaluate
-from apportion.recommend.loading import load
-from apportion.recommend.model import ItemModel
-from apportion.recommend.recommender import Recommender
-from apportion.recommend.settings import (
+from apportion.recommend.groups import (
     Bounds,
     GradientDescent,
     Offsets,
@@ -17,6 +13,10 @@ from apportion.recommend.settings import (
     Shares,
     SufficientStatistics,
 )
+from apportion.recommend.judging import evaluate
+from apportion.recommend.loading import load
+from apportion.recommend.model import ItemModel
+from apportion.recommend.recommender import Recommender
 
 __all__ = [
     "Bounds",

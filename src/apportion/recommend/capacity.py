@@ -30,7 +30,9 @@ _COMMON, _SWEEP = 0.1, 0.29
 # factors = _AT_ONE * sqrt(E) * (M / _ITEMS)^_BREADTH. The root has a reason (``lost``); the rest was found by
 # trainings on four data sets.
 _AT_ONE, _ITEMS, _BREADTH = 0.21, 3000, 0.3
-MOST, _FEWEST, _ITEMS_PER_FACTOR = 512, 4, 12
+MOST, _FEWEST, _ITEMS_PER_FACTOR = 512, 6, 12
+# Where so few factors or fewer are wanted, popularity alone is as good.
+_TOO_FEW = 4
 # Where every item has a matrix of its own, or gradients are clipped.
 MOST_OF_OTHERS = 64
 # A model has at most so many numbers: a gigabyte while it is trained.
@@ -40,8 +42,10 @@ _CLEAR = 0.5
 # An E of fewer standard deviations of its noise is none.
 _CERTAIN = 2.0
 UNOBSERVED, SERVING = 0.2, 0.45
-# More factors take longer to find.
-_SWEEPS, _LARGE, _SWEEPS_OF_LARGE = 4, 24, 6
+# The penalty of users' vectors that are served, in units of that in training: items are noisy then, and many
+# users have few events. Found on the same sets.
+SERVED = 4.0
+_SWEEPS = 6
 # What is shown beside the best number of factors: so many times as many.
 _SHOWN = (0.125, 0.25, 0.5, 2.0, 4.0, 8.0)
 
@@ -84,17 +88,24 @@ class Capacity:
     @property
     def factors(self) -> int:
         """The number of factors that promises most."""
-        return int(np.clip(round(self._best(self.energy)), _FEWEST, self._largest))
+        return int(min(max(round(self._best(self.energy)), _FEWEST), self._largest))
 
     @property
     def popularity(self) -> bool:
         """Whether nothing beyond what is popular can be learned: too few factors are wanted."""
-        return self.energy < _CERTAIN * self.error or self._wanted(self.energy) < _FEWEST
+        return self.energy < _CERTAIN * self.error or self._wanted(self.energy) < _TOO_FEW
 
     def forecasts(
-        self, factors: int | None, sweeps: int | None, unobserved_weight: float | None
+        self,
+        factors: int | None,
+        sweeps: int | None,
+        unobserved_weight: float | None,
+        penalty: float = 0.0,
     ) -> list[Forecast]:
-        """What can be expected with what is given, or else with what may be chosen; the best first."""
+        """What can be expected with what is given, or else with what may be chosen; the best first.
+
+        ``penalty`` is that of users' vectors that are served; 0 for that in training.
+        """
         if self.popularity and factors is None and sweeps is None:
             return [Forecast(Choice(1, 0, 0.0), 1.0, (1.0,) * BUCKETS)]
         training, serving = (
@@ -111,7 +122,7 @@ class Capacity:
         energies = [items * float(np.mean(group)) if len(group) else 0.0 for group in groups]
         found = []
         for each in several:
-            choice = Choice(each, sweeps or _sweeps(each), 0.0, training, serving)
+            choice = Choice(each, sweeps or _SWEEPS, 0.0, training, serving, penalty)
             by_bucket = tuple(lost(each, self._best(energy)) for energy in energies)
             found.append(Forecast(choice, lost(each, self._best(self.energy)), by_bucket))
         return sorted(found, key=lambda one: one.error)
@@ -119,7 +130,7 @@ class Capacity:
     @property
     def _largest(self) -> int:
         of_memory = _LARGEST // max(len(self.of_item), 1)
-        return max(_FEWEST, min(self.most, of_memory, round(self.spread / _ITEMS_PER_FACTOR)))
+        return max(_TOO_FEW, min(self.most, of_memory, round(self.spread / _ITEMS_PER_FACTOR)))
 
     def _best(self, energy: float) -> float:
         """The best number of factors for this energy."""
@@ -128,10 +139,6 @@ class Capacity:
     def _wanted(self, energy: float) -> float:
         """The same, if all that is learned were clear of noise."""
         return float(_AT_ONE * math.sqrt(energy) * (self.spread / _ITEMS) ** _BREADTH)
-
-
-def _sweeps(factors: int) -> int:
-    return _SWEEPS if factors < _LARGE else _SWEEPS_OF_LARGE
 
 
 def lost(factors: int, wanted: float) -> float:

@@ -173,7 +173,7 @@ class Evaluation:
         from rich.text import Text
 
         tables = []
-        for columns, rows in (_turned(*self.overall()), self.by_popularity()):
+        for columns, rows in (turned(*self.overall()), self.by_popularity()):
             table = Table()
             for place, title in enumerate(columns):
                 table.add_column(title, justify="right" if place else "left")
@@ -188,17 +188,10 @@ class Evaluation:
         )
 
     def _repr_html_(self) -> str:
-        from apportion.pages import card, details, paragraph, table
+        from apportion.pages import card, folded
+        from apportion.recommend.evaluated import evaluation_sections
 
-        first, second = _turned(*self.overall()), self.by_popularity()
-        return card(
-            "Evaluation",
-            table(*first, numbers=len(first[0]) - 1),
-            details("by popularity of items", table(*second, numbers=len(second[0]) - 1)),
-            paragraph(f"{self.measured}; {NOTE}", "dim"),
-            verdict=self.verdict,
-            tone="good" if self.beats else "warn",
-        )
+        return card("Evaluation", folded(evaluation_sections(self)))
 
 
 def name_of(metric: str, metrics: RankingMetrics | RatingMetrics) -> str:
@@ -206,7 +199,7 @@ def name_of(metric: str, metrics: RankingMetrics | RatingMetrics) -> str:
     return _TITLES[metric].format(k=getattr(metrics, "k", ""))
 
 
-def _turned(columns: list[str], rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:
+def turned(columns: list[str], rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:
     """A row for every metric: there are more of them than models."""
     turned = [list(each) for each in zip(columns, *rows, strict=True)]
     return ["all items", *turned[0][1:]], turned[1:]

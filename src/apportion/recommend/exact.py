@@ -8,17 +8,13 @@ from apportion.engine.feed import exact
 from apportion.packing import unpack
 from apportion.privacy import Curator
 from apportion.recommend import offsets
-from apportion.recommend.intercepts import estimate
+from apportion.recommend.groups import GradientDescent
+from apportion.recommend.intercepts import Knowledge, as_singles, estimate, scatter_of
 from apportion.recommend.preparation import Preparation
-from apportion.recommend.settings import Choice, GradientDescent, Settings
-from apportion.recommend.training import (
-    Array,
-    Knowledge,
-    Step,
-    as_singles,
-    data_warnings,
-    scatter_of,
-)
+from apportion.recommend.prepare import data_warnings
+from apportion.recommend.run import Array
+from apportion.recommend.settings import Choice, Settings
+from apportion.recommend.sweep import Step
 from apportion.tasks.exact import largest_eigenvalues, minimize_smooth
 from apportion.tasks.losses import find_loss
 from apportion.tasks.penalty import Penalty

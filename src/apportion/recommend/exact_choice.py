@@ -1,7 +1,6 @@
 """Without privacy: penalties of ratings, chosen by rows that are kept out of a first, shorter training."""
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -9,14 +8,15 @@ from numpy.typing import NDArray
 
 from apportion.data import Interactions
 from apportion.data.ids import match_ids
-from apportion.engine import Session
-from apportion.privacy import Curator
 from apportion.recommend import exact
 from apportion.recommend.fold_in import FoldIn
+from apportion.recommend.groups import LARGEST
+from apportion.recommend.intercepts import Knowledge
 from apportion.recommend.preparation import Preparation
+from apportion.recommend.run import Run
 from apportion.recommend.serving import penalties
-from apportion.recommend.settings import LARGEST, Choice, Settings
-from apportion.recommend.training import Knowledge, first_items
+from apportion.recommend.settings import Choice, Settings
+from apportion.recommend.sweep import first_items
 
 Array = NDArray[np.float64]
 
@@ -28,20 +28,16 @@ KEPT_OUT = 0.1
 _SALT = 982_451_653
 
 
-def choose(
-    settings: Settings,
-    choice: Choice,
-    data: Interactions,
-    load: Callable[[Interactions], Session],
-    curator: Curator,
-    seed: int,
-) -> tuple[Settings, Choice]:
-    """Penalties for training and for users' vectors afterwards, by the rows that are kept out."""
-    known_rows, held = data.split((1 - KEPT_OUT, KEPT_OUT), seed + _SALT)
+def choose(run: Run, choice: Choice) -> tuple[Settings, Choice]:
+    """Penalties for training and for users' vectors afterwards, by rows that are kept out, unless given."""
+    settings, seed, given = run.settings, run.seed, run.asked.regularization
+    if given.items is not None or given.users is not None:
+        return settings, choice
+    known_rows, held = run.data.split((1 - KEPT_OUT, KEPT_OUT), seed + _SALT)
     if len(held.by_user.other) == 0 or len(known_rows.by_user.other) == 0:
         return settings, choice
-    session = load(known_rows)
-    prepared = exact.prepare(settings, known_rows, session, curator)
+    session = run.load(known_rows)
+    prepared = exact.prepare(settings, known_rows, session, run.curator)
     known = exact.learn_offsets(settings, choice, prepared, session)
     judge = _Judge(settings, prepared, known, known_rows, held)
     items = first_items(settings, session.tasks, choice.factors, seed)

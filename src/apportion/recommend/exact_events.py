@@ -1,7 +1,6 @@
 """Without privacy: settings of a model of events, chosen by rows that are kept out of a shorter training."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,16 +9,18 @@ from numpy.typing import NDArray
 from apportion.accounts import PrivacyReport
 from apportion.data import HeldOut, Interactions
 from apportion.engine import Session
-from apportion.privacy import Curator, Ledger
+from apportion.privacy import Ledger
 from apportion.recommend import exact
 from apportion.recommend.fold_in import FoldIn
+from apportion.recommend.groups import is_auto
 from apportion.recommend.metrics import ranking_metrics
 from apportion.recommend.metrics.baselines import popularity
 from apportion.recommend.model import ItemModel
 from apportion.recommend.preparation import Preparation
 from apportion.recommend.recommender import Recommender
+from apportion.recommend.run import Run
 from apportion.recommend.settings import Choice, Settings
-from apportion.recommend.training import first_items
+from apportion.recommend.sweep import first_items
 
 Array = NDArray[np.float64]
 
@@ -34,26 +35,21 @@ KEPT_OUT, USERS, LIST = 0.1, 3000, 20
 _SALT = 982_451_653
 
 
-def choose(
-    settings: Settings,
-    choice: Choice,
-    data: Interactions,
-    load: Callable[[Interactions], Session],
-    curator: Curator,
-    seed: int,
-    *,
-    weight: bool,
-    penalty: bool,
-) -> tuple[Settings, Choice]:
-    """Factors, and an unobserved weight and penalties if these are open.
+def choose(run: Run, choice: Choice) -> tuple[Settings, Choice]:
+    """Factors, unless they are given, and an unobserved weight and penalties if these are open.
 
     They are such that rows that are kept out come early in their users' lists.
     """
-    rows, held = data.split((1 - KEPT_OUT, KEPT_OUT), seed + _SALT)
+    settings, seed, given = run.settings, run.seed, run.asked.regularization
+    if not is_auto(run.asked.factors):
+        return settings, choice
+    weight = is_auto(given.unobserved_weight)
+    penalty = (given.items, given.users, given.exponent) == (None, None, None)
+    rows, held = run.data.split((1 - KEPT_OUT, KEPT_OUT), seed + _SALT)
     if len(held.by_user.other) == 0 or len(rows.by_user.other) == 0:
         return settings, choice
-    session = load(rows)
-    search = _Search(exact.prepare(settings, rows, session, curator), rows, held, session)
+    session = run.load(rows)
+    search = _Search(exact.prepare(settings, rows, session, run.curator), rows, held, session)
     few = min(FEW, _most(session.tasks))
     if penalty:
         settings = _with_penalty(replace(settings, exponent=EXPONENT), 1.0)

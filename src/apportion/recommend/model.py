@@ -41,13 +41,13 @@ class ItemModel:
     training: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def popularity(self) -> bool:
-        """Whether everybody gets the same list: nothing was learned but what is popular."""
+    def tastes(self) -> str:
+        """How tastes are known: by factors; or not at all, what is known is popular or well rated."""
         choice = self.training.get("choice")
-        return isinstance(choice, dict) and choice.get("sweeps") == 0
+        if not isinstance(choice, dict) or choice.get("sweeps") != 0:
+            return f"{self.items.shape[1]} factors"
+        return "averages alone" if self.fold_in.feedback == "explicit" else "popularity alone"
 
     def __repr__(self) -> str:
-        items, factors = self.items.shape
-        known = "popularity alone" if self.popularity else f"{factors} factors"
-        facts = f"{items} items, {known}, {self.fold_in.feedback}"
+        facts = f"{len(self.items)} items, {self.tastes}, {self.fold_in.feedback}"
         return f"{type(self).__name__}({facts}: {self.privacy.verdict})"

@@ -6,15 +6,19 @@ follow from one small release; the user's own sum stays with the user.
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from apportion.accounts.plan import Plan
 from apportion.data.centering import Centering
 from apportion.engine import Session, queries
-from apportion.engine.feed import exact, released
-from apportion.privacy import Curator
+from apportion.engine.feed import exact
 from apportion.recommend import releases
 from apportion.recommend.settings import Settings
+
+if TYPE_CHECKING:
+    from apportion.recommend.run import Run
 
 # What is expected of people before anything is released, with its variance, in units of half the rating
 # range: their mean; the variance of their ratings around their own; that of their true means. The
@@ -53,18 +57,18 @@ def scale_of(settings: Settings) -> tuple[float, float]:
     return (low + high) / 2, (high - low) / 2
 
 
-def release(settings: Settings, session: Session, curator: Curator) -> Offset:
+def release(run: "Run", plan: Plan) -> Offset:
     """What is common to all users, privately."""
+    settings = run.settings
     middle, half = scale_of(settings)
     if settings.center == "global":
-        opened = releases.mean(settings).open(curator, session.tasks)
-        [[[total, users]]] = released(session, queries.Means(middle, half), opened)
+        [[[total, users]]], _ = run.released(plan, releases.MEAN, queries.Means(middle, half))
         low, high = middle - half, middle + half
         return Offset(float(np.clip(middle + half * total / max(users, 1.0), low, high)))
     if settings.center == "user":
-        opened = releases.rating_moments(settings).open(curator, session.tasks)
-        [[sums]] = released(session, queries.RatingMoments(middle, half), opened)
-        return estimate(sums, opened.records[0].noise_scale, middle, half)
+        query = queries.RatingMoments(middle, half)
+        [[sums]], noise = run.released(plan, releases.MOMENTS, query)
+        return estimate(sums, noise, middle, half)
     return Offset()
 
 

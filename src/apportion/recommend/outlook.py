@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from apportion.recommend.factorization import MatrixFactorization
 from apportion.recommend.planner import Forecast
 from apportion.recommend.preparation import Preparation
-from apportion.recommend.training import kind_of
+from apportion.recommend.prepare import kind_of
 
 EPSILONS = (0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 40.0)
 # For events the size of a model is known up to here; nearly all can be learned then.

@@ -1,10 +1,9 @@
-"""What error to expect of a training, in closed form, and the settings with the least."""
+"""What error to expect of a training on ratings, in closed form, and the settings with the least."""
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import product
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +12,6 @@ from apportion.data.buckets import task_buckets
 from apportion.recommend.settings import Choice
 
 Array = NDArray[np.float64]
-Feedback = Literal["explicit", "implicit"]
 
 BUCKETS = 5
 # What is tried where nothing else is asked for.
@@ -31,9 +29,9 @@ class Tastes:
     k^-``decay``; ``rest`` is what nobody can predict. Users' vectors have a variance proportional to
     p_k^``along`` along it, and it stands out ``strength`` times as much as its variance says.
     ``start`` * ``pace``^sweeps is the part of the factors that so many sweeps from a random start have
-    not found yet.
+    not found yet. All this is so for users with ``rows`` ratings.
 
-    Both sets of numbers were fitted to what trainings on MovieLens-1M reached on validation data, epsilon
+    The numbers were fitted to what trainings on MovieLens-1M reached on validation data, epsilon
     from 1 to 40, 8 to 64 factors, 1 to 8 sweeps. They only choose settings: a training on other
     data is as private with them as with any others.
     """
@@ -46,6 +44,7 @@ class Tastes:
     strength: float
     start: float
     pace: float
+    rows: float
 
 
 RATINGS = Tastes(
@@ -57,17 +56,10 @@ RATINGS = Tastes(
     strength=1.0,
     start=1.8,
     pace=0.36,
+    rows=69.0,
 )
-EVENTS = Tastes(
-    intercept=0.0,
-    factors=1.0,
-    decay=1.15,
-    rest=0.0,
-    along=0.27,
-    strength=16.0,
-    start=0.54,
-    pace=0.48,
-)
+# Averages of users and items are all that is learned, unless tastes promise to lower the error by so much.
+_CLEAR = 0.01
 # So many items, evenly by rank, stand for all.
 _ITEMS = 1000
 
@@ -105,35 +97,61 @@ class Forecast:
     @property
     def _settings(self) -> str:
         if self.choice.sweeps == 0:
-            return "popularity alone"
+            return "averages alone" if self.choice.intercept_share > 0 else "popularity alone"
         share = self.choice.intercept_share
         intercepts = f", {share:.0%} for intercepts" if share > 0 else ""
         return f"{self.choice.factors} factors, {self.choice.sweeps} sweeps{intercepts}"
 
 
+@dataclass(frozen=True, eq=False)
+class Items:
+    """Those that a forecast goes by: all of them, or so many that stand for all.
+
+    Attributes
+        counts: about how many users each has, [items].
+        scale: the typical weight of these, [items].
+        bucket: its fifth by popularity, [items].
+    """
+
+    counts: Array
+    scale: Array
+    bucket: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, counts: Array, scale: Array) -> "Items":
+        """Of all items."""
+        if len(counts) > _ITEMS:
+            order = np.argsort(counts, kind="stable")
+            some = order[((np.arange(_ITEMS) + 0.5) * len(counts) / _ITEMS).astype(int)]
+            counts, scale = counts[some], scale[some]
+        return cls(counts, scale, task_buckets(counts, BUCKETS))
+
+
 def forecast(
-    choice: Choice, feedback: Feedback, counts: Array, scale: Array, mu: float, gramian_share: float
+    choice: Choice,
+    items: Items,
+    mu: float,
+    gramian_share: float,
+    rows: float | None = None,
+    tastes: Tastes = RATINGS,
 ) -> Forecast:
     """The error to expect, from released values alone.
 
     Args:
         choice: the settings.
-        feedback: ratings or events.
-        counts, scale: of every item, about how many users it has and their typical weight, [items].
+        items: by their released counts.
         mu: what intercepts and sweeps may cost together.
         gramian_share: of a sweep's budget, for the second moment.
+        rows: about how many ratings a user has; by default so many that tastes show.
+        tastes: what is assumed of people.
 
     An item has a mass s = scale * counts. Something of variance V, seen s times with noise of variance N,
     is known up to V N / (N + s^2 V). For the intercept N is the noise of its release and the scatter
     scale * s of labels; for factor k the users' variance c_k along it is a further factor of s^2, and the
     noise of all sweeps is averaged. Larger models know more tastes, but the norm of a user's
-    vector is shared by them.
+    vector is shared by them. A user with n ratings shows n p_k / (n p_k + rest) of its taste for factor k.
     """
-    tastes = RATINGS if feedback == "explicit" else EVENTS
-    if len(counts) > _ITEMS:
-        order = np.argsort(counts, kind="stable")
-        some = order[((np.arange(_ITEMS) + 0.5) * len(counts) / _ITEMS).astype(int)]
-        counts, scale = counts[some], scale[some]
+    counts, scale = items.counts, items.scale
     mass = scale * counts
     share = choice.intercept_share
     error = np.full(len(counts), tastes.rest)
@@ -144,25 +162,22 @@ def forecast(
         error += tastes.intercept
     part = np.arange(1.0, 257.0) ** -tastes.decay
     part *= tastes.factors / part.sum()
-    error += part[choice.factors :].sum()
-    part = part[: choice.factors]
-    along = part**tastes.along / np.sum(part**tastes.along)
-    # The later sweeps build on the earlier ones: their noise is averaged, half as well as it might be.
-    budget = mu * mu * (1 - share) * (1 - gramian_share) / choice.sweeps * (choice.sweeps + 1) / 2
-    noise = 1 / budget + np.outer(scale * mass, along)
-    left = _unknown(part, tastes.strength * np.outer(mass**2, along), noise)
-    found = 1 - tastes.start * tastes.pace**choice.sweeps
-    error += (part - found * (part - left)).sum(axis=1)
-    buckets = task_buckets(counts, BUCKETS)
-    of_bucket = [_mean(error, counts, buckets == bucket) for bucket in range(BUCKETS)]
+    error += part.sum()
+    if choice.sweeps > 0:
+        part = part[: choice.factors]
+        along = part**tastes.along / np.sum(part**tastes.along)
+        # The later sweeps build on the earlier ones: their noise is averaged, half as well as it might be.
+        budget = mu * mu * (1 - share) * (1 - gramian_share) / choice.sweeps
+        noise = 2 / (budget * (choice.sweeps + 1)) + np.outer(scale * mass, along)
+        left = _unknown(part, tastes.strength * np.outer(mass**2, along), noise)
+        found = 1 - tastes.start * tastes.pace**choice.sweeps
+        error -= found * (part - left) @ _shown(tastes, part, rows)
+    of_bucket = [_mean(error, counts, items.bucket == bucket) for bucket in range(BUCKETS)]
     overall = _mean(error, counts, np.ones(len(counts), dtype=bool))
-    if feedback == "explicit":
-        return Forecast(choice, math.sqrt(overall), tuple(math.sqrt(e) for e in of_bucket))
-    return Forecast(choice, overall, tuple(of_bucket))
+    return Forecast(choice, math.sqrt(overall), tuple(math.sqrt(e) for e in of_bucket))
 
 
 def forecasts(
-    feedback: Feedback,
     counts: Array,
     scale: Array,
     mu: float,
@@ -170,13 +185,34 @@ def forecasts(
     factors: Iterable[int] = FACTORS,
     sweeps: Iterable[int] = SWEEPS,
     intercept_shares: Iterable[float] = INTERCEPT_SHARES,
+    users: float | None = None,
+    *,
+    averages: bool = False,
 ) -> list[Forecast]:
-    """Forecasts for all combinations, the best first."""
+    """Forecasts for all combinations, the best first; ``users`` is about how many there are, if it is known.
+
+    With ``averages`` that of averages alone, too: first, unless another promises clearly less.
+    """
+    rows = None if users is None else float(counts.sum()) / users
+    items = Items.of(counts, scale)
     found = [
-        forecast(Choice(*settings), feedback, counts, scale, mu, gramian_share)
+        forecast(Choice(*settings), items, mu, gramian_share, rows)
         for settings in product(factors, sweeps, intercept_shares)
     ]
-    return sorted(found, key=lambda one: one.error)
+    found.sort(key=lambda one: one.error)
+    if averages:
+        alone = forecast(Choice(1, 0, 1.0), items, mu, gramian_share)
+        clear = found[0].error <= alone.error * (1 - _CLEAR)
+        found.insert(1 if clear else 0, alone)
+    return found
+
+
+def _shown(tastes: Tastes, part: Array, rows: float | None) -> Array:
+    """How much of its tastes a user with so many ratings shows, relative to what is assumed, [factors]."""
+    if rows is None:
+        return np.ones(len(part))
+    own, usual = (n * part / (n * part + tastes.rest) for n in (max(rows, 1.0), tastes.rows))
+    return np.minimum(own / usual, 1.0)
 
 
 def _unknown(variance: Array | float, power: Array, noise: Array) -> Array:

@@ -59,7 +59,7 @@ class Preparation:
         return f"Preparation({len(self.item_ids)} items, {len(list(self.ledger))} releases)"
 
     def check(self, training: Mapping[str, str]) -> None:
-        """Refuse to go on with a training of another kind, before anything more is released."""
+        """Refuse to resume a training of another kind, before anything more is released."""
         for name, value in training.items():
             if self.training.get(name) != value:
                 raise ParameterError(

@@ -1,7 +1,7 @@
 """The paper's three algorithms as it writes them, wherever that is sound: ``ap.presets``.
 
 Every setting is fixed here, so that none moves with our defaults. What differs from the paper's text is what
-its privacy proofs leave out, changed as little as possible (``docs/paper.md`` has the list):
+its privacy proofs leave out, changed as little as possible (``docs/explanation/paper.md`` has the list):
 
 - lambda I is not a part of the sums that are released, but added afterwards, times released sums of weights.
 - A user's gradients are clipped before they are weighted and summed, not the sum.
@@ -14,7 +14,7 @@ from typing import Literal
 from apportion.allocation import AdaptiveWeights, Allocation, PrivateCounts
 from apportion.allocation.counts import Counts
 from apportion.recommend.factorization import MatrixFactorization
-from apportion.recommend.settings import (
+from apportion.recommend.groups import (
     Bounds,
     GradientDescent,
     Offsets,

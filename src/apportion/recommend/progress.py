@@ -14,10 +14,11 @@ from apportion.tasks.private_fit import array_from_bytes, array_to_bytes
 Array = NDArray[np.float64]
 
 
-def chosen(saved: Checkpoint | None) -> Choice | None:
-    """What was chosen before the training was interrupted, if it was."""
+def settle(saved: Checkpoint | None, choice: Choice, ledger: Ledger) -> Choice:
+    """The choice to train by: that of before the training was interrupted, or this one, now on disk."""
     if saved is None or not saved.values:
-        return None
+        keep(saved, ledger, choice)
+        return choice
     return saved.read(lambda content: Choice(**json.loads(content.partition(b"\n")[0])))
 
 

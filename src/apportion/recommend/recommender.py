@@ -39,15 +39,14 @@ class Recommender:
 
     def _repr_html_(self) -> str:
         step = self.released.fold_in
-        items, factors = self.items.shape
         ratings = (
             "ratings from {:g} to {:g}".format(*step.rating_range)
             if step.rating_range
             else "ratings"
         )
         known: dict[str, object] = {
-            "items": items,
-            "factors": "none: popularity alone" if self.released.popularity else factors,
+            "items": len(self.items),
+            "tastes": self.released.tastes,
             "trained on": ratings if step.feedback == "explicit" else "events",
         }
         return model_card(type(self).__name__, self.privacy, known, _USE)
@@ -113,10 +112,11 @@ class Recommender:
             exclude: leave out the items of the history; a list of ids is left out besides.
             items: the ids of the only items to choose from; None for all.
             diversity: above 0, up to 1, items that are like those before them come later.
-            unknown: what to do about items of the history that the model does not know.
+            unknown: what to do about items that the model does not know, of the history, ``exclude`` or
+                ``items``.
         """
         scorer = self._scorer
-        wanted = self._wanted(k, exclude, items, diversity)
+        wanted = self._wanted(k, exclude, items, diversity, unknown)
         [(_, places, scores)] = scorer.lists(scorer.one(history, unknown), wanted)
         found = places[0] >= 0
         return self.item_ids[places[0][found]], scores[0][found]
@@ -266,7 +266,9 @@ class Recommender:
             kept = vars(self)["_kept_scorer"] = Scorer(self.released)
         return kept
 
-    def _wanted(self, k: int, exclude: Any, items: Any, diversity: float) -> Wanted:
+    def _wanted(
+        self, k: int, exclude: Any, items: Any, diversity: float, unknown: str = "error"
+    ) -> Wanted:
         k, find = whole("k", k, at_least=1), self._scorer.find
         number("diversity", diversity, at_least=0, at_most=1)
         left_out = among = None
@@ -276,14 +278,14 @@ class Recommender:
                     "exclude must be True (the items of the history), False, or a list of item ids "
                     f"to leave out besides, got {exclude!r}"
                 )
-            left_out = find("exclude", _listed(exclude))
+            left_out = find("exclude", _listed(exclude), unknown)
             exclude = True
         if items is not None:
             if _is_one(items):
                 raise ParameterError(
                     f"items must be a list of the item ids to choose from, got {items!r}"
                 )
-            among = find("items", _listed(items))
+            among = find("items", _listed(items), unknown)
         return Wanted(k, not exclude, left_out, among, float(diversity))
 
 

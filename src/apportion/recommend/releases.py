@@ -7,9 +7,9 @@ import math
 
 from apportion.accounts.declared import Declared
 from apportion.accounts.plan import Plan
-from apportion.engine import queries
 from apportion.privacy import Part, UserBound
-from apportion.recommend.settings import Choice, GradientDescent, Settings, SufficientStatistics
+from apportion.recommend.groups import GradientDescent
+from apportion.recommend.settings import Choice, Settings
 
 MEAN, MOMENTS, COUNTS, WEIGHTS = "mean", "rating moments", "counts", "weights"
 USERS, INTERCEPTS, POPULARITY, GAINS = "users", "intercepts", "popularity", "fold-in gains"
@@ -17,22 +17,6 @@ USERS, INTERCEPTS, POPULARITY, GAINS = "users", "intercepts", "popularity", "fol
 # relative to what nobody can predict.
 PENALTIES = (1.0, 0.3, 0.1, 0.03, 0.01)
 _BUDGET = "a user's squared weights sum to <= 1"
-
-
-def before_training(settings: Settings) -> list[Declared]:
-    """What is released before anything is fitted, in its order."""
-    declared = []
-    if settings.center == "global":
-        declared.append(mean(settings))
-    elif settings.center == "user":
-        declared.append(rating_moments(settings))
-    counts = counts_of(settings)
-    if counts is not None:
-        declared.append(counts)
-    declared.append(weight_sums(settings))
-    if settings.shared:
-        declared.append(users(settings))
-    return declared
 
 
 def counts_of(settings: Settings) -> Declared | None:
@@ -144,26 +128,44 @@ def fold_in_gains(settings: Settings) -> Declared:
     return Declared(GAINS, (part,), settings.validation_share, tasks=1)
 
 
-def item_query(settings: Settings) -> queries.RightHandSides | queries.Statistics:
-    """The query of ``item_step``, for sufficient statistics."""
-    right = queries.RightHandSides(settings.label, settings.feature_bound, settings.clip)
-    assert isinstance(settings.solver, SufficientStatistics)
-    return right if settings.shared else queries.Statistics(right)
-
-
-def plan(settings: Settings, choice: Choice | None) -> Plan:
+def plan(settings: Settings, choice: Choice | None = None) -> Plan:
     """All releases of a training, in their order; without a choice, what is left for it."""
-    declared = before_training(settings)
-    last = [fold_in_gains(settings)] if settings.validated else []
+    declared = []
+    if settings.center == "global":
+        declared.append(mean(settings))
+    elif settings.center == "user":
+        declared.append(rating_moments(settings))
+    counts = counts_of(settings)
+    if counts is not None:
+        declared.append(counts)
+    declared.append(weight_sums(settings))
+    if settings.shared:
+        declared.append(users(settings))
+    if settings.validated:
+        declared.append(fold_in_gains(settings))
+    left = 1 - math.fsum(each.share for each in declared)
+    of_rest = "intercepts and sweeps" if settings.explicit else "sweeps"
+    opened = Plan(settings.target, tuple(declared), left, of_rest)
+    return opened if choice is None else chosen(opened, settings, choice)
+
+
+def before_training(plan: Plan) -> tuple[Declared, ...]:
+    """What is released before anything is fitted, in its order; of a plan without a choice."""
+    return tuple(each for each in plan.releases if each.name != GAINS)
+
+
+def chosen(plan: Plan, settings: Settings, choice: Choice) -> Plan:
+    """A plan without a choice, completed by what follows from one."""
+    declared = list(before_training(plan))
+    # Without vectors there is nothing to validate.
+    last = plan.releases[len(declared) :] if choice.sweeps > 0 else ()
     left = 1 - math.fsum(each.share for each in (*declared, *last))
-    if choice is None:
-        of_rest = "intercepts and sweeps" if settings.explicit else "sweeps"
-        return Plan(settings.target, (*declared, *last), left, of_rest)
     if choice.intercept_share > 0:
         declared.append(intercepts(settings, left * choice.intercept_share))
     if choice.sweeps == 0:
-        declared.append(popularity(left))
-        return Plan(settings.target, (*declared, *last))
+        if not settings.explicit:
+            declared.append(popularity(left))
+        return Plan(settings.target, tuple(declared))
     of_sweep = (1 - math.fsum(each.share for each in (*declared, *last))) / choice.sweeps
     of_gramian = settings.shares.gramian if settings.gramian else 0.0
     for sweep in range(1, choice.sweeps + 1):

@@ -12,6 +12,7 @@ next: an entry of ``RULES`` for each. ``tests/recommend/test_rules.py`` holds wh
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from apportion.accounts.plan import Plan
@@ -26,16 +27,11 @@ from apportion.checks import whole
 from apportion.errors import DataError
 from apportion.plain import from_plain, to_plain
 from apportion.privacy import Ledger, PrivacyTarget
-from apportion.recommend import releases, training
+from apportion.recommend import releases
 from apportion.recommend.catalog import MostFrequent, PrivateCatalog, PublicCatalog
-from apportion.recommend.settings import (
-    Choice,
-    GradientDescent,
-    Settings,
-    Shares,
-    SufficientStatistics,
-    public_inputs,
-)
+from apportion.recommend.groups import GradientDescent, Shares, SufficientStatistics
+from apportion.recommend.prepare import count_warnings
+from apportion.recommend.settings import Choice, Settings, public_inputs
 from apportion.tasks.private_fit import allocation_inputs
 
 # What the settings of a training may hold.
@@ -93,18 +89,22 @@ def _neighboring(settings: Settings) -> str:
 
 
 RULES: dict[int, Rules] = {
-    1: Rules(_read_first, releases.plan, _inputs, _neighboring, training.count_warnings),
-    2: Rules(_read, releases.plan, _inputs, _neighboring, training.count_warnings),
+    1: Rules(_read_first, releases.plan, _inputs, _neighboring, count_warnings),
+    2: Rules(_read, releases.plan, _inputs, _neighboring, count_warnings),
 }
 # Those by which trainings declare now, and the first version of the package that knows them.
 PRESENT, NEEDS = 2, "0.1.0"
 
 
-def declare(settings: Settings, choice: Choice, ledger: Ledger) -> dict[str, Any]:
-    """What a model folder keeps of its training, as plain values."""
-    declared = RULES[PRESENT].plan(settings, choice).releases if settings.private else ()
-    tasks = {record.name: record.shape[0] for record in ledger}
-    whole = [replace(one, tasks=tasks[one.part_names()[0]]) for one in declared]
+def declare(
+    settings: Settings, choice: Choice, plan: Plan | None, ledger: Ledger
+) -> dict[str, Any]:
+    """What a model folder keeps of its training, as plain values; of what was planned and released."""
+    declared, records = () if plan is None else plan.releases, iter(ledger)
+    whole = []
+    for one in declared:  # one record for each of its parts, in their order
+        first, *_ = islice(records, len(one.parts))
+        whole.append(replace(one, tasks=first.shape[0]))
     return {
         "rules": PRESENT,
         "needs": NEEDS,

@@ -78,16 +78,18 @@ class Scorer:
 
     # Where items are.
 
-    def find(self, name: str, ids: Any) -> Integers:
-        """Where these items are in the model; one that it does not know is an error."""
+    def find(self, name: str, ids: Any, unknown: str = "error") -> Integers:
+        """Where these items are in the model; those that it does not know are an error, or left out."""
         given = read_ids(name, ids)
         if len(given) and is_text(given) != is_text(self.model.item_ids):
             kind = "strings" if is_text(self.model.item_ids) else "whole numbers"
             raise DataError(f"{name} must name items as the model's catalog does: by {kind}")
         places = self._index.places(given)
+        if unknown == "ignore":
+            return places[places >= 0]
         if (places < 0).any():
-            unknown = printable(repr(given.tolist()[int(np.argmax(places < 0))]))
-            raise DataError(f"{name}: item {unknown} is not in the model's catalog")
+            first = printable(repr(given.tolist()[int(np.argmax(places < 0))]))
+            raise DataError(f"{name}: item {first} is not in the model's catalog")
         return places
 
     def places_of(self, data: Interactions) -> Integers:

@@ -9,19 +9,16 @@ has hardly influenced them, and no rows need to be kept out of training.
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from apportion.accounts.plan import Plan
-from apportion.engine import Session, queries
-from apportion.engine.feed import released
+from apportion.engine import queries
 from apportion.engine.queries import UserSystems
-from apportion.privacy import Curator
 from apportion.recommend import releases
+from apportion.recommend.groups import LARGEST
+from apportion.recommend.intercepts import Knowledge, as_singles
 from apportion.recommend.offsets import Offset, scale_of
-from apportion.recommend.settings import LARGEST, Choice, Settings
-from apportion.recommend.training import Knowledge, as_singles
-
-Array = NDArray[np.float64]
+from apportion.recommend.run import Array, Run
+from apportion.recommend.settings import Choice, Settings
 
 AVERAGES = (
     "ratings are predicted from averages of users and items alone: for this budget nobody's tastes could be "
@@ -32,16 +29,12 @@ _CLEAR = 2.0
 
 
 def choose_penalty(
-    settings: Settings,
-    choice: Choice,
-    plan: Plan,
-    offset: Offset,
-    known: Knowledge,
-    items: Array,
-    session: Session,
-    curator: Curator,
+    run: Run, choice: Choice, plan: Plan, offset: Offset, known: Knowledge, items: Array
 ) -> Choice:
     """The choice, with the penalty of users' vectors that follows from the release, if there is one."""
+    settings = run.settings
+    if choice.sweeps == 0 and settings.explicit:
+        return replace(choice, serving_regularization=LARGEST)
     if not settings.validated:
         return choice
     served = as_singles(items).astype(np.float64)
@@ -54,12 +47,8 @@ def choose_penalty(
         intercepts=None if known.intercepts is None else known.intercepts.astype(np.float64),
         unit=half * half,
     )
-    # The last release gets whatever is left, to the last digit.
-    mu = curator.ledger.affordable_mu()
-    release = plan[releases.GAINS].open(curator, session.tasks, mu)
-    [[gains]] = released(session, query, release)
-    found = best(candidates, gains, release.records[0].noise_scale)
-    return replace(choice, serving_regularization=found)
+    [[gains]], noise = run.released(plan, releases.GAINS, query)
+    return replace(choice, serving_regularization=best(candidates, gains, noise))
 
 
 def penalties(items: Array, counts: Array) -> list[float]:

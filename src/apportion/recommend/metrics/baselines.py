@@ -4,6 +4,7 @@ They are computed from the histories as they are, without noise: a model has to 
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,26 +19,54 @@ from apportion.recommend.model import ItemModel
 from apportion.recommend.recommender import Recommender
 
 
-def averages(histories: Interactions, pairs: Interactions) -> dict[str, Array]:
-    """Predictions of the pairs by name, in the order of ``pairs.by_user``, [rows] each.
+@dataclass(frozen=True, eq=False)
+class Averages:
+    """What everybody's histories say.
 
-    Who or what has no rating in the histories gets the mean of all.
+    Attributes
+        mean: of all ratings.
+        of_item: the mean rating of every item, [items], NaN where there is none.
     """
+
+    mean: float
+    of_item: Array
+
+
+def averages_of(histories: Interactions) -> Averages:
+    """Those of these histories."""
     rows = histories.by_user
     assert rows.rating is not None
     rating = rows.rating.astype(np.float64)
     mean = float(rating.mean()) if len(rating) else float(np.mean(histories.rating_range or 0.0))
+    return Averages(mean, _means_by(rows.other, histories.items, rating))
 
-    def by(group: NDArray[np.integer], groups: int, wanted: NDArray[np.integer]) -> Array:
-        sums = np.bincount(group, weights=rating, minlength=groups)
-        means = means_of(sums, np.bincount(group, minlength=groups))
-        return np.asarray(np.where(np.isfinite(means), means, mean)[wanted])
+
+def averages(
+    histories: Interactions, pairs: Interactions, everybody: Averages | None = None
+) -> dict[str, Array]:
+    """Predictions of the pairs by name, in the order of ``pairs.by_user``, [rows] each.
+
+    Who or what has no rating in the histories gets the mean of all. If the histories are those of some users,
+    ``everybody`` says what all have.
+    """
+    known = averages_of(histories) if everybody is None else everybody
+    rows = histories.by_user
+    assert rows.rating is not None
+    of_user = _means_by(histories.user_of_row, histories.users, rows.rating.astype(np.float64))
+
+    def wanted(means: Array, places: NDArray[np.integer]) -> Array:
+        return np.asarray(np.where(np.isfinite(means), means, known.mean)[places])
 
     return {
-        "mean of all ratings": np.full(len(pairs.by_user.other), mean),
-        "mean of the user": by(histories.user_of_row, histories.users, pairs.user_of_row),
-        "mean of the item": by(rows.other, histories.items, pairs.by_user.other),
+        "mean of all ratings": np.full(len(pairs.by_user.other), known.mean),
+        "mean of the user": wanted(of_user, pairs.user_of_row),
+        "mean of the item": wanted(known.of_item, pairs.by_user.other),
     }
+
+
+def _means_by(group: NDArray[np.integer], groups: int, rating: Array) -> Array:
+    sums = np.bincount(group, weights=rating, minlength=groups)
+    return means_of(sums, np.bincount(group, minlength=groups))
 
 
 def popularity(item_ids: NDArray[np.generic], counts: ArrayLike) -> Recommender:

@@ -30,6 +30,22 @@ def resampled_means(sums: Array, numbers: Array, seed: int = 0) -> Array:
     return means
 
 
+def poisson_sums(sums: Array, numbers: Array, seed: int, part: int) -> tuple[Array, Array]:
+    """Sums of columns over some of the users for many draws, and of how many rows, [draws, columns] each.
+
+    Every user is drawn a Poisson number of times, of mean 1, whoever else is drawn: about what
+    ``resampled_means`` does with many users. What the parts of the users give adds up; ``part`` is the
+    number of this one.
+    """
+    rng = np.random.default_rng([seed, part])
+    shape = (_LEAST, sums.shape[1])
+    total, rows = np.zeros(shape), np.zeros(shape)
+    for draw in range(_LEAST):
+        times = rng.poisson(1.0, len(sums)).astype(np.float64)
+        total[draw], rows[draw] = times @ sums, times @ numbers
+    return total, rows
+
+
 def interval(values: Array, level: float) -> tuple[float, float]:
     """The middle part of drawn values that holds this share of them."""
     known = values[np.isfinite(values)]

@@ -22,7 +22,7 @@ def item_buckets(counts: ArrayLike, items: int, buckets: int) -> Integers:
     return task_buckets(sizes, buckets)
 
 
-def means_of(sums: NDArray[Any], numbers: Integers) -> Array:
+def means_of(sums: NDArray[Any], numbers: NDArray[Any]) -> Array:
     """Sums over numbers, NaN where there are none."""
     means: Array = np.full(len(sums), np.nan)
     np.divide(sums, numbers, out=means, where=numbers > 0)

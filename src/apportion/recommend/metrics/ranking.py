@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from apportion.checks import whole
 from apportion.data import HeldOut, Interactions
@@ -70,15 +70,45 @@ class RankingMetrics:
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """The lists of all users with a label, judged one by one.
+    """The lists of users, judged one by one.
 
     Attributes
-        metrics: their means.
-        of_user: by metric, that of every user's list, [users].
+        sums: by metric, the sums over users, of all items and of each bucket, [1 + buckets] or [1].
+        with_label: how many users have a label, of all items and of each bucket, [1 + buckets].
+        novelty: the sum of what is known of it, and of how many users that is, [2].
+        seen: whether each item is in some user's list, [items].
+        of_user: by metric, that of every user's list; of users with a label, [users].
+
+    Those of some users and of others add up to those of all, but for ``seen``, and ``of_user``.
     """
 
-    metrics: RankingMetrics
+    sums: Mapping[str, Array]
+    with_label: Integers
+    novelty: Array
+    seen: NDArray[np.bool_]
     of_user: Mapping[str, Array]
+
+    def metrics(self, counts: ArrayLike, k: int, k_by_bucket: Sequence[int]) -> RankingMetrics:
+        """The means; arguments as in ``ranking_metrics``."""
+        if self.with_label[0] == 0:
+            raise DataError(
+                "no held-out user has a label: hold out users of at least two interactions"
+            )
+        means = {
+            name: means_of(sums, self.with_label[: len(sums)]) for name, sums in self.sums.items()
+        }
+        bucket = item_buckets(counts, len(self.seen), len(k_by_bucket))
+        covered = np.bincount(bucket, weights=self.seen, minlength=len(k_by_bucket))
+        coverage = means_of(covered, np.bincount(bucket, minlength=len(k_by_bucket)))
+        return RankingMetrics(
+            k=k,
+            novelty=float(means_of(self.novelty[:1], self.novelty[1:])[0]),
+            coverage=float(self.seen.mean()),
+            k_by_bucket=tuple(k_by_bucket),
+            coverage_by_bucket=tuple(coverage.tolist()),
+            **{name: float(mean[0]) for name, mean in means.items()},  # type: ignore[arg-type]
+            **{f"{name}_by_bucket": tuple(means[name][1:].tolist()) for name in _BY_BUCKET},  # type: ignore[arg-type]
+        )
 
 
 def ranking_metrics(
@@ -99,19 +129,19 @@ def ranking_metrics(
         k: how many items are recommended.
         k_by_bucket: for each bucket, where the overall ranking is cut: rare items come later in it.
     """
-    return judge_lists(model, held, counts, k, k_by_bucket).metrics
+    k = whole("k", k, at_least=1)
+    k_by_bucket = tuple(whole("k_by_bucket", cut, at_least=1) for cut in k_by_bucket)
+    return judge_lists(model, held, counts, k, k_by_bucket).metrics(counts, k, k_by_bucket)
 
 
 def judge_lists(
     model: Recommender,
     held: HeldOut,
     counts: ArrayLike,
-    k: int = 20,
-    k_by_bucket: Sequence[int] = K_BY_BUCKET,
+    k: int,
+    k_by_bucket: Sequence[int],
 ) -> Judged:
-    """As ``ranking_metrics``, and what each user's list is worth."""
-    k = whole("k", k, at_least=1)
-    k_by_bucket = tuple(whole("k_by_bucket", cut, at_least=1) for cut in k_by_bucket)
+    """What each user's list is worth; see ``ranking_metrics``."""
     labels, buckets = held.labels, len(k_by_bucket)
     if not np.array_equal(held.history.user_key, labels.user_key):
         raise DataError("the history and the labels must have the same users")
@@ -122,17 +152,14 @@ def judge_lists(
     judged = (
         label_count[held.users, 0] > 0
     )  # the others are recommended to, which counts for coverage
-    if not judged.any():
-        raise DataError("no held-out user has a label: hold out users of at least two interactions")
-
     # by_user is sorted by user, then item: so are these codes. One past all of them ends the search.
     label_codes = labels.user_of_row.astype(np.int64) * labels.items + labels.by_user.other
     label_codes = np.append(label_codes, labels.users * labels.items)
     item_of_place = np.append(match_ids(model.item_ids, labels.item_ids), -1)
     seen = np.zeros(labels.items + 1, dtype=bool)  # the last is what -1 refers to: no item
     bits = np.append(surprise(np.asarray(counts, dtype=np.float64)), 0.0)
-    found: dict[str, list[Array]] = {name: [] for name in OF_USERS}
-    novelty: list[Array] = []
+    found = {name: [np.zeros((0, 1 + buckets * (name in _BY_BUCKET)))] for name in OF_USERS}
+    novelty: list[Array] = [np.zeros(0)]
     for user, places, _ in model.recommend_blocks(held.history, max(cuts), users=held.users):
         ranked = item_of_place[places]
         seen[ranked[:, :k]] = True
@@ -152,30 +179,16 @@ def judge_lists(
 
     values = {name: np.concatenate(blocks)[judged] for name, blocks in found.items()}
     with_label = np.count_nonzero(label_count[held.users], axis=0)
-    means = {
-        name: means_of(value.sum(axis=0), with_label[: value.shape[1]])
-        for name, value in values.items()
-    }
     of_user = {name: value[:, 0] for name, value in values.items()}
     of_user["novelty"] = np.concatenate(novelty)[judged]
     known = of_user["novelty"][np.isfinite(of_user["novelty"])]
-    covered = np.bincount(bucket, weights=seen[:-1], minlength=buckets)
-    coverage = means_of(covered, np.bincount(bucket, minlength=buckets))
-    metrics = RankingMetrics(
-        k=k,
-        recall=float(means["recall"][0]),
-        ndcg=float(means["ndcg"][0]),
-        precision=float(means["precision"][0]),
-        hit_rate=float(means["hit_rate"][0]),
-        mrr=float(means["mrr"][0]),
-        novelty=float(known.mean()) if len(known) else float("nan"),
-        coverage=float(seen[:-1].mean()),
-        k_by_bucket=k_by_bucket,
-        recall_by_bucket=tuple(means["recall"][1:].tolist()),
-        ndcg_by_bucket=tuple(means["ndcg"][1:].tolist()),
-        coverage_by_bucket=tuple(coverage.tolist()),
+    return Judged(
+        sums={name: value.sum(axis=0) for name, value in values.items()},
+        with_label=with_label,
+        novelty=np.array([known.sum(), len(known)]),
+        seen=seen[:-1],
+        of_user=of_user,
     )
-    return Judged(metrics, of_user)
 
 
 def _labels_by_slice(labels: Interactions, bucket: Integers, buckets: int) -> Integers:

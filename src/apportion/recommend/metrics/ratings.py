@@ -56,11 +56,11 @@ def rating_metrics(
     return of_predictions(model.predict_many(histories, test), test, bucket, buckets)
 
 
-def ratings_of(test: Interactions) -> Array:
-    """The ratings to predict, [rows]; none are an error."""
+def ratings_of(test: Interactions, *, some: bool = True) -> Array:
+    """The ratings to predict, [rows]; if there have to be ``some``, none are an error."""
     if test.by_user.rating is None:
         raise DataError("the test interactions have no ratings to compare predictions with")
-    if len(test.by_user.rating) == 0:
+    if some and len(test.by_user.rating) == 0:
         raise DataError("there are no test interactions: take a larger share for the test")
     return test.by_user.rating.astype(np.float64)
 
@@ -69,14 +69,30 @@ def of_predictions(
     predicted: Array, test: Interactions, bucket: Integers, buckets: int
 ) -> RatingMetrics:
     """The metrics of predictions, in the order of ``test.by_user``, given the bucket of every item."""
-    error = predicted - ratings_of(test)
+    return from_sums(*sums_of(predicted, test, bucket, buckets))
+
+
+def sums_of(
+    predicted: Array, test: Interactions, bucket: Integers, buckets: int
+) -> tuple[Array, Array]:
+    """Of the metrics' parts of rows the sums by bucket, [metrics, buckets], and how many, [buckets].
+
+    Those of some users and of others add up to those of all.
+    """
+    error = predicted - ratings_of(test, some=False)
     place = bucket[test.by_user.other]
-    rows = np.bincount(place, minlength=buckets)
+    parts = [
+        np.bincount(place, weights=metric.of_row(error), minlength=buckets)
+        for metric in OF_ROWS.values()
+    ]
+    return np.stack(parts), np.bincount(place, minlength=buckets).astype(np.float64)
+
+
+def from_sums(sums: Array, rows: Array) -> RatingMetrics:
+    """The metrics, given ``sums_of`` all users."""
     found: dict[str, float] = {}
     by_bucket: dict[str, tuple[float, ...]] = {}
-    for name, metric in OF_ROWS.items():
-        part = metric.of_row(error)
-        found[name] = float(metric.of_mean(part.mean()))
-        means = means_of(np.bincount(place, weights=part, minlength=buckets), rows)
-        by_bucket[f"{name}_by_bucket"] = tuple(metric.of_mean(means).tolist())
+    for metric, (name, of_name) in zip(sums, OF_ROWS.items(), strict=True):
+        found[name] = float(of_name.of_mean(metric.sum() / rows.sum()))
+        by_bucket[f"{name}_by_bucket"] = tuple(of_name.of_mean(means_of(metric, rows)).tolist())
     return RatingMetrics(**found, **by_bucket)  # type: ignore[arg-type]
