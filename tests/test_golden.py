@@ -14,14 +14,25 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 import apportion as ap
 from apportion.accounts import migration, signatures
-from apportion.accounts.formats import BUDGET, MODEL, PREPARATION, REPORT, SIGNATURE, Format
+from apportion.accounts.formats import (
+    BUDGET,
+    MODEL,
+    PREPARATION,
+    REPORT,
+    SIGNATURE,
+    TASKS,
+    Format,
+)
 from apportion.errors import BudgetFileError, DataError
 from apportion.folders.files import read_files, read_signature
 from apportion.recommend import rules
 from apportion.recommend.loading import sign
 from apportion.recommend.preparation import Preparation
 from apportion.recommend.verify import verify
-from tests.golden.make import EVENTS, HISTORY, OPEN, sums
+from apportion.tasks import rules as task_rules
+from apportion.tasks import verify as of_tasks
+from apportion.tasks.models import ClassModels, TaskModels
+from tests.golden.make import EVENTS, HISTORY, OPEN, ROWS, sums
 
 GOLDEN = Path(__file__).parent / "golden"
 FIRST = GOLDEN / "first"
@@ -43,13 +54,19 @@ def be_second(patch: pytest.MonkeyPatch) -> None:
     def add_notes(connection: sqlite3.Connection) -> None:
         connection.execute("ALTER TABLE events ADD COLUMN notes TEXT")
 
-    for kind in (MODEL, REPORT, PREPARATION, SIGNATURE):
+    for kind in (MODEL, TASKS, REPORT, PREPARATION, SIGNATURE):
         upgrade(kind, dict, patch)
     upgrade(BUDGET, None, patch)
     patch.setitem(migration.STEPS, BUDGET.number - 1, add_notes)
-    other = replace(rules.RULES[1], plan=lambda *_: (_ for _ in ()).throw(DataError("other")))
+
+    def refuse(*_: Any) -> Any:
+        raise DataError("other")
+
+    other = replace(rules.RULES[1], plan=refuse)
     patch.setitem(rules.RULES, 2, other)
-    patch.setattr(rules, "PRESENT", 2)
+    patch.setitem(vars(rules), "PRESENT", 2)
+    patch.setitem(of_tasks.RULES, 2, of_tasks.Rules(refuse, refuse))
+    patch.setitem(vars(task_rules), "PRESENT", 2)
 
 
 @pytest.fixture(params=["today's build", "a build with a second format"])
@@ -73,6 +90,8 @@ def test_every_present_format_has_a_file() -> None:
     for name, kind in (
         ("ratings/model.json", MODEL),
         ("events/model.json", MODEL),
+        ("tasks/model.json", TASKS),
+        ("classes/model.json", TASKS),
         ("ratings/privacy.json", REPORT),
         ("report.json", REPORT),
         ("preparation.json", PREPARATION),
@@ -104,6 +123,28 @@ def test_a_model_that_is_read_can_be_saved_anew(build: str, tmp_path: Path) -> N
     again = ap.load(tmp_path / "again")
     assert again.recommend(HISTORY)[1].tobytes() == model.recommend(HISTORY)[1].tobytes()
     assert [check for check in verify(tmp_path / "again") if not check.passed] == []
+
+
+def test_models_of_tasks_predict_what_they_did_and_are_found_genuine(build: str) -> None:
+    expected = json.loads((FIRST / "expected-tasks.json").read_text("utf-8"))
+    tasks, classes = ap.load(FIRST / "tasks"), ap.load(FIRST / "classes")
+    assert isinstance(tasks, TaskModels)
+    assert isinstance(classes, ClassModels)
+    np.testing.assert_allclose(tasks.predict([1, 3], ROWS), expected["tasks"], rtol=1e-9)
+    assert tasks.table()["standard_error"].to_list() == expected["errors"]
+    np.testing.assert_allclose(classes.predict_proba(ROWS), expected["classes"], rtol=1e-9)
+    assert classes.classes_.tolist() == list("abcd")
+    for name in ("tasks", "classes"):
+        assert [each for each in of_tasks.verify(FIRST / name) if not each.passed] == []
+
+
+def test_models_of_tasks_that_are_read_can_be_saved_anew(build: str, tmp_path: Path) -> None:
+    for name in ("tasks", "classes"):
+        models = ap.load(FIRST / name)
+        models.save(tmp_path / name)
+        values = json.loads((tmp_path / name / "model.json").read_text())
+        assert values["format"] == TASKS.number
+        assert [each for each in of_tasks.verify(tmp_path / name) if not each.passed] == []
 
 
 def test_a_signature_holds(build: str) -> None:
@@ -171,6 +212,7 @@ def test_an_old_budget_passes_through_every_format(
 
 NEWER: dict[str, Callable[[Path], object]] = {
     "model": lambda folder: ap.load(folder / "model"),
+    "tasks": lambda folder: ap.load(folder / "tasks"),
     "report": lambda folder: ap.PrivacyReport.from_json((folder / "report.json").read_text()),
     "preparation": lambda folder: Preparation.read(folder / "preparation.json"),
     "budget": lambda folder: ap.Budget(folder / "budget.db"),
@@ -184,12 +226,13 @@ NEWER: dict[str, Callable[[Path], object]] = {
 def newer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a build with a second format has written."""
     folder = tmp_path_factory.mktemp("newer")
-    model = ap.load(FIRST / "ratings")
+    model, tasks = ap.load(FIRST / "ratings"), ap.load(FIRST / "tasks")
     preparation = Preparation.read(FIRST / "preparation.json")
     shutil.copyfile(FIRST / "budget.db", folder / "budget.db")
     with pytest.MonkeyPatch.context() as patch:
         be_second(patch)
         model.save(folder / "model")
+        tasks.save(folder / "tasks")
         sign(folder / "model", Ed25519PrivateKey.generate())
         (folder / "report.json").write_text(model.privacy.to_json())
         (folder / "preparation.json").write_text(preparation.to_json())

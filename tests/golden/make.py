@@ -25,6 +25,28 @@ EVENTS = ["film 2", "film 3"]
 OPEN = "ab" * 16  # a training that has not ended
 
 
+ROWS = [[0.1, -0.3, 0.2, 0.0, 0.4], [0.0, 0.5, -0.2, 0.3, -0.1]]
+
+
+def make_tasks(folder: Path) -> None:
+    """Folders of models of tasks, and what reading them must give."""
+    for name in ("tasks", "classes"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    data = ap.simulate_tasks(users=400, tasks=4, tasks_per_user=2)
+    ridge = ap.MultiTaskRidge(epsilon=3.0, feature_ranges=[(-1, 1)] * 5, intercept=True).fit(data)
+    ridge.save(folder / "tasks")
+    kinds = [("a", "b", "c", "d")[task] for task in data.task]
+    rows = ap.TaskData(data.user, kinds, data.features[data.feature_row], tasks=list("abcd"))
+    classes = ap.MultiTaskClassifier(epsilon=3.0, steps=5).fit(rows)
+    classes.save(folder / "classes")
+    expected = {
+        "tasks": ridge.predict([1, 3], ROWS).tolist(),
+        "errors": ridge.table()["standard_error"].to_list(),
+        "classes": classes.predict_proba(ROWS).tolist(),
+    }
+    (folder / "expected-tasks.json").write_text(json.dumps(expected, indent=1) + "\n", "utf-8")
+
+
 def make(folder: Path) -> None:
     """One file of each kind, and what reading them must give."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -99,5 +121,6 @@ def sums(folder: Path) -> dict[str, str]:
 if __name__ == "__main__":
     socket.gethostname = lambda: "host"  # which a budget names
     make(Path(sys.argv[1]))
+    make_tasks(Path(sys.argv[1]))
     lines = [f"{digest}  {name}\n" for name, digest in sums(Path(__file__).parent).items()]
     (Path(__file__).parent / "sha256sums.txt").write_text("".join(lines), "utf-8")

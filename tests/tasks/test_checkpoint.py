@@ -17,6 +17,7 @@ MODELS = [
     ap.MultiTaskRidge(2.0),
     ap.MultiTaskRidge(2.0, statistics="shared"),
     ap.MultiTaskDescent(2.0, steps=4),
+    ap.MultiTaskClassifier(2.0, steps=4),
     pytest.param(
         ap.MultiTaskDescent(2.0, steps=ap.Steps(4, sampling_rate=0.5)), marks=pytest.mark.slow
     ),  # samples are accounted for slowly

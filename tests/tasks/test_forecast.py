@@ -53,3 +53,15 @@ def test_it_is_shown_in_terminals_and_notebooks() -> None:
     assert repr(found).startswith("TaskForecast(0.")
     with pytest.raises(ParameterError, match="tasks_per_user"):
         ap.MultiTaskRidge().forecast(**{**SHAPE, "tasks_per_user": 31})
+
+
+def test_of_classes() -> None:
+    shape = {"users": 2000, "classes": 12, "features": 5, "classes_per_user": 3}
+    found = {
+        epsilon: ap.MultiTaskClassifier(epsilon, steps=20).forecast(**shape)
+        for epsilon in (0.3, 10.0)
+    }
+    assert 1 / 12 < found[0.3].private < found[10.0].private <= found[10.0].exact <= 1
+    ranges = [(0.0, 120.0)] * 5
+    scaled = ap.MultiTaskClassifier(10.0, steps=20, feature_ranges=ranges).forecast(**shape)
+    assert scaled.private > 0.5

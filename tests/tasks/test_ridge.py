@@ -12,7 +12,7 @@ from sklearn.linear_model import Ridge
 import apportion as ap
 from apportion.accounts.declared import Declared
 from apportion.allocation.scaling import normalized
-from apportion.engine import find_engine, held, queries
+from apportion.engine import find_engine, queries
 from apportion.engine.solves import solve_filtered, solve_positive
 from apportion.packing import pack, unpack
 from apportion.privacy import Curator, NoiseSource, Part, PrivacyTarget, UserBound
@@ -286,20 +286,19 @@ class TestBlocks:
         np.testing.assert_allclose(solve_exact(session, penalty), expected, rtol=1e-9, atol=1e-11)
 
     @pytest.mark.parametrize("epsilon", [1.0, math.inf])
-    def test_blocks_and_threads_change_nothing(
-        self, epsilon: float, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def solve() -> Any:
+    def test_blocks_and_threads_change_nothing(self, epsilon: float) -> None:
+        def solve(tasks: int = 10_000) -> Any:
             if epsilon == math.inf:
                 session, _, penalty = self.loaded(epsilon)
+                session.block_bytes = 16 * 21 * tasks
                 return solve_exact(session, penalty)
             session, query, release, penalty = self.parts(epsilon)
+            session.block_bytes = 16 * 21 * tasks
             return solve_released(session, query, release, penalty, 0.7)
 
         whole = solve()
         for tasks in (1, 7, 64, 100, 200):
-            monkeypatch.setattr(held, "_BLOCK_BYTES", 16 * 21 * tasks)
-            np.testing.assert_array_equal(solve(), whole)
+            np.testing.assert_array_equal(solve(tasks), whole)
         for threads in (1, 2, 5):
             with this_many_threads(threads):
                 np.testing.assert_array_equal(solve(), whole)

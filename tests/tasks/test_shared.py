@@ -10,9 +10,10 @@ RNG = np.random.default_rng(1)
 
 
 @pytest.fixture(autouse=True)
-def fresh_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+def _fresh_numbers() -> None:
     """Of every test's own: what is drawn must not depend on which tests were run before."""
-    monkeypatch.setattr(f"{__name__}.RNG", np.random.default_rng(1))
+    global RNG
+    RNG = np.random.default_rng(1)
 
 
 def test_without_noise_it_is_the_exact_solution() -> None:

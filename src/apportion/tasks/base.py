@@ -14,6 +14,7 @@ from apportion.accounts import Budget, PrivacyReport
 from apportion.accounts.declared import Declared
 from apportion.accounts.plan import Plan
 from apportion.allocation import Allocation
+from apportion.allocation.counts import COUNTS, noise_of
 from apportion.checks import whole
 from apportion.data import TaskData
 from apportion.engine import Engine, Session, find_engine
@@ -198,7 +199,10 @@ class MultiTaskLinear(Estimator, TaskModels):
         """Check what privacy needs, before anything is computed from the data."""
         target = PrivacyTarget(self.epsilon, self.delta)
         if not isinstance(data, TaskData):
-            raise DataError(f"fit takes a TaskData, got {type(data).__name__}")
+            raise DataError(
+                f"fit takes a TaskData, got {type(data).__name__}; TaskData(...) or "
+                "TaskData.from_frame makes one"
+            )
         if not isinstance(self.allocation, Allocation):
             raise ParameterError(f"allocation must be an Allocation, got {self.allocation!r}")
         if math.isfinite(target.epsilon) and not data.catalog_is_public:
@@ -293,11 +297,15 @@ def _tasks_from_bytes(tasks: int) -> Callable[[bytes], NDArray[np.float64]]:
 
 def release_weights(
     allocation: Allocation, data: TaskData, session: Session, curator: Curator
-) -> NDArray[np.float64] | None:
-    """Release task sizes, if the allocation needs them, and weigh the session's users by them."""
-    sizes = None
+) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
+    """Release task sizes, if the allocation needs them, and weigh the session's users by them.
+
+    The sizes from which weights follow, and those that were released, if there are any, [tasks] each.
+    """
+    sizes = noisy = None
     if allocation.counts is not None:
-        sizes = allocation.counts.estimate(session, curator)
+        noisy = allocation.counts.release(session, curator)
+        sizes = allocation.counts.for_weights(noisy, noise_of(curator.ledger, COUNTS))
     key = curator.noise.sampling_key("allocation")
     session.weigh(allocation.rule(session.tasks, sizes, key, lambda: data.graph))
-    return sizes
+    return sizes, noisy

@@ -19,6 +19,7 @@ from apportion.privacy.bounds import check_bound
 from apportion.progress import Wanted
 from apportion.tasks.descent import MultiTaskDescent
 from apportion.tasks.estimator import Estimator, Kind
+from apportion.tasks.forecast import TaskForecast, rehearse_classes
 from apportion.tasks.losses import Loss
 from apportion.tasks.models import ClassModels
 from apportion.tasks.scaling import Ranges
@@ -40,7 +41,8 @@ class MultiTaskClassifier(Estimator, ClassModels):
         feature_bound: public; longer feature vectors are scaled down to this norm.
         feature_ranges: as in ``MultiTaskRidge``.
         intercept: whether each class gets a constant term.
-        seed: for choosing negatives; None draws a secret one. A user's depend on its own id and rows.
+        seed: for choosing negatives; harmless. A user's depend on its own id and rows. None draws one, and
+            then there is no checkpoint.
         loss, gradient_bound, regularization, radius, steps, allocation, engine, noise_seed: as in
             ``MultiTaskDescent``. ``radius`` is 10 / feature_bound by default.
 
@@ -75,7 +77,7 @@ class MultiTaskClassifier(Estimator, ClassModels):
         steps: int | Steps = Steps(),  # noqa: B008 (immutable)
         allocation: Allocation = AdaptiveWeights.for_convex(),  # noqa: B008 (immutable)
         engine: str | Engine = "auto",
-        seed: int | None = None,
+        seed: int | None = 0,
         noise_seed: int | None = None,
     ) -> None:
         self.epsilon = epsilon
@@ -113,11 +115,14 @@ class MultiTaskClassifier(Estimator, ClassModels):
         """Train on rows (user, class, features); the result may be published under ``privacy``.
 
         With a ``budget`` the training is paid from it, or refused before anything is released;
-        ``checkpoint`` is as of the other estimators, but needs a ``seed``: without the same negatives a
-        training cannot be resumed. ``progress`` is as of the others, too.
+        ``checkpoint`` and ``progress`` are as of the other estimators. Without a ``seed`` there is no
+        checkpoint: with other negatives a training cannot be resumed.
         """
         if not isinstance(data, TaskData):
-            raise DataError(f"fit takes a TaskData, got {type(data).__name__}")
+            raise DataError(
+                f"fit takes a TaskData, got {type(data).__name__}; TaskData(...) or "
+                "TaskData.from_frame makes one"
+            )
         self._warn_of_copies()
         if data.tasks < 2:
             raise DataError("classification needs at least two classes")
@@ -166,6 +171,37 @@ class MultiTaskClassifier(Estimator, ClassModels):
     def plan(self, features: int) -> Plan:
         """How a training will spend its budget, from parameters and the number of features alone."""
         return self._descent().plan(features)
+
+    def forecast(
+        self,
+        *,
+        users: int,
+        classes: int,
+        features: int,
+        classes_per_user: float,
+        skew: float = 1.0,
+        seed: int = 0,
+    ) -> TaskForecast:
+        """What to expect of classes of this size: scores of a training on simulated rows; no data is needed.
+
+        The middles of classes lie in random directions, and rows scatter about them by half of their
+        distance from the middle of all: more classes than features are hard to tell apart.
+
+        Args:
+            users, classes, features: how many there are, about; public.
+            classes_per_user: in how many classes a user has a row, on average.
+            skew: the smaller, the more classes differ in size (see ``simulate_tasks``).
+            seed: of the simulation.
+
+        >>> from apportion import MultiTaskClassifier
+        >>> found = MultiTaskClassifier(steps=20).forecast(
+        ...     users=2000, classes=8, features=4, classes_per_user=2
+        ... )
+        >>> found.private < found.exact
+        True
+        """
+        shape = {"users": users, "tasks": classes, "tasks_per_user": classes_per_user, "skew": skew}
+        return rehearse_classes(self, {**shape, "dimension": features, "seed": seed})
 
     def save(self, folder: str | Path) -> None:
         """Write the models to a folder, for ``apportion.load``; a checkpoint kept for a budget goes."""

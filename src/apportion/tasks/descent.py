@@ -13,6 +13,8 @@ from apportion.accounts.affordable import sampled_mu, sampled_mu_of
 from apportion.accounts.costs import gaussian_cost, sampled_cost
 from apportion.accounts.declared import Declared
 from apportion.allocation import AdaptiveWeights, Allocation
+from apportion.allocation.counts import COUNTS, noise_of
+from apportion.allocation.denoising import expected_sizes
 from apportion.checks import number, word
 from apportion.data import TaskData
 from apportion.engine import Engine, Session, queries
@@ -30,6 +32,7 @@ from apportion.privacy import (
 from apportion.privacy.bounds import check_bound
 from apportion.progress import Step
 from apportion.tasks.base import MultiTaskLinear, release_weights
+from apportion.tasks.descent_errors import MOST, DescentErrors, masses
 from apportion.tasks.exact import Curvature, minimize_rough, minimize_smooth
 from apportion.tasks.losses import Loss, find_loss
 from apportion.tasks.penalty import (
@@ -139,9 +142,8 @@ class MultiTaskDescent(MultiTaskLinear):
     def _train(
         self, data: TaskData, session: Session, curator: Curator, scaling: Scaling, told: Step
     ) -> Trained:
-        del scaling
         session.bound_features(self._row_bound, whole=False)
-        sizes = release_weights(self.allocation, data, session, curator)
+        sizes, noisy = release_weights(self.allocation, data, session, curator)
         ridge = private_ridge(float(self.regularization), self.regularization_per, session, curator)
         settings = find_steps(self.steps)
         rate = float(settings.sampling_rate)
@@ -152,6 +154,10 @@ class MultiTaskDescent(MultiTaskLinear):
         )
         mu = sampled_mu_of(curator, steps, rate)
         release = declared.open(curator, data.tasks, mu)
+        errors = None
+        if sizes is not None and noisy is not None:
+            expected = expected_sizes(noisy, noise_of(curator.ledger, COUNTS))
+            errors = self._errors(expected, sizes, ridge, release, steps, settings)
         query = queries.Gradients(
             np.zeros(shape), find_loss(self.loss), self._gradient_bound, float(self.label_bound),
             settings.clip,
@@ -166,8 +172,35 @@ class MultiTaskDescent(MultiTaskLinear):
             momentum=float(settings.momentum),
             average=float(settings.average),
             told=told,
+            watch=errors,
         )
-        return Trained(coef, sizes)
+        found = None if errors is None else errors.errors(scaling.view())
+        return Trained(coef, sizes, errors=found)
+
+    def _errors(
+        self,
+        expected: Array,
+        sizes: Array,
+        ridge: Array,
+        release: OpenRelease,
+        steps: int,
+        settings: Steps,
+    ) -> DescentErrors | None:
+        """What computes standard errors; nothing where masses, or the noise of samples, are not known."""
+        if (
+            not isinstance(self.allocation, AdaptiveWeights)
+            or float(settings.sampling_rate) < 1
+            or steps * len(sizes) > MOST
+        ):
+            return None
+        return DescentErrors(
+            masses(expected, sizes**-self.allocation.exponent),
+            ridge,
+            release.records[0].noise_scale,
+            self._gradient_bound / self._radius,
+            _last(settings.average, steps),
+            float(settings.momentum),
+        )
 
     def _releases(self, dimension: int, ledger: Ledger | None = None) -> list[Declared]:
         counts = None if self.allocation.counts is None else self.allocation.counts.declared()
@@ -355,12 +388,13 @@ def descend(
     momentum: float = 0.0,
     average: float = 0.5,
     told: Step | None = None,
+    watch: DescentErrors | None = None,
 ) -> Array:
     """Take all steps that were recorded, from ``query.coef`` on; the models of all tasks, [tasks, d]."""
     steps, rate = release.records[0].steps, release.records[0].sampling_rate
     coef = query.coef
     velocity, mean = np.zeros_like(coef), np.zeros_like(coef)
-    kept = max(1, round(average * steps))
+    kept = _last(average, steps)
     for step in range(steps):
         if step:
             release.next_step()
@@ -368,9 +402,12 @@ def descend(
         [noisy] = released(session, replace(query, coef=coef, sample=sample), release)
         with np.errstate(all="ignore"):  # settings may lead beyond all numbers; then begin anew
             gradient = noisy / rate + penalty.gradient(coef)
-            move = -schedule.rates(step + 1, gradient) * gradient
-            velocity = momentum * velocity + move
-            coef = _project(coef + velocity, radius)
+            rates = schedule.rates(step + 1, gradient)
+            velocity = momentum * velocity - rates * gradient
+            shrink = _within(coef + velocity, radius)
+            if watch is not None:
+                watch(coef, noisy / rate, rates, shrink)
+            coef = shrink * (coef + velocity)
         coef[~np.isfinite(coef).all(axis=1)] = 0.0
         if step >= steps - kept:
             mean += coef / kept
@@ -379,6 +416,12 @@ def descend(
     return mean
 
 
-def _project(coef: Array, radius: float) -> Array:
+def _last(average: float, steps: int) -> int:
+    """How many of the last steps the models are the mean of."""
+    return max(1, round(float(average) * steps))
+
+
+def _within(coef: Array, radius: float) -> Array:
+    """What brings models into the ball, at most 1, [tasks, 1]."""
     norm = np.linalg.norm(coef, axis=1, keepdims=True)
-    return np.asarray(coef * np.minimum(1.0, radius / np.maximum(norm, 1e-200)))
+    return np.asarray(np.minimum(1.0, radius / np.maximum(norm, 1e-200)))

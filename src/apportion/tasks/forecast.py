@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.data import TaskData, simulate_tasks
+from apportion.data.simulate import simulate_classes
 from apportion.errors import DataError
 from apportion.tasks.predictions import Prediction
 from apportion.tasks.scaling import Ranges, check_ranges
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from apportion.tasks.base import MultiTaskLinear
+    from apportion.tasks.classifier import MultiTaskClassifier
 
 Array = NDArray[np.float64]
 # The standard deviation of what features do not explain, where labels are between -1 and 1.
@@ -28,7 +30,7 @@ _FIFTHS = ("rarest fifth", "2nd", "3rd", "4th", "top fifth")
 class TaskForecast:
     """Scores on held-out rows of simulated tasks: 1 is best, 0 what a constant explains.
 
-    For labels -1 and 1 they are the shares that are right.
+    For labels -1 and 1, and for classes, they are the shares that are right.
 
     Attributes
         private, exact: of all tasks, with privacy and without.
@@ -83,7 +85,17 @@ def rehearse(model: "MultiTaskLinear", shape: dict[str, Any]) -> TaskForecast:
     data = simulate_tasks(**{"label_noise": _LABEL_NOISE, **shape})
     labels = _labels(data.labels, float(model.label_bound), model._loss.prediction)
     data = _with_features(data, float(model.feature_bound), model.feature_ranges)
-    train, test = data.remade(np.arange(len(data)), data.task, labels).split(test=0.3)
+    return _rehearse(model, data.remade(np.arange(len(data)), data.task, labels))
+
+
+def rehearse_classes(model: "MultiTaskClassifier", shape: dict[str, Any]) -> TaskForecast:
+    """The same of classes: rows scatter about the middle of their class, which is in a random direction."""
+    data = simulate_classes(**shape)
+    return _rehearse(model, _with_features(data, float(model.feature_bound), model.feature_ranges))
+
+
+def _rehearse(model: "MultiTaskLinear | MultiTaskClassifier", data: TaskData) -> TaskForecast:
+    train, test = data.split(test=0.3)
     parameters = model.get_params(deep=False)
     # Nobody's data: the noise has to be like the real one, not secret.
     private = type(model)(**{**parameters, "noise_seed": 0}).fit(train, progress=False)
@@ -108,7 +120,9 @@ def _text(score: float) -> str:
     return "-" if math.isnan(score) else f"{score:.3f}"
 
 
-def _score(model: "MultiTaskLinear", data: TaskData, rows: NDArray[np.bool_]) -> float:
+def _score(
+    model: "MultiTaskLinear | MultiTaskClassifier", data: TaskData, rows: NDArray[np.bool_]
+) -> float:
     try:
         return model.score(data.take(rows))
     except DataError:  # no rows, or all of one label

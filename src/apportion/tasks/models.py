@@ -104,7 +104,12 @@ class Released:
 
         These are errors that privacy makes, by noise and by shrinking: about how far the models are from
         those of the same training without it. That other users would have given other models is no part of
-        them. ``"shared"`` does not see that features differ by task, and descent knows no such errors.
+        them. ``"shared"`` does not see that features differ by task.
+
+        Those of descent are about how far models of the same steps with other noise lie apart, rather too
+        large than too small; a task that noise keeps from going far is farther from its best model than that.
+        They take task sizes and steps that all users take part in: there are none with
+        ``UniformWeights``, samplings of tasks, or a ``sampling_rate``.
         """
         released = self.released
         rms = None

@@ -138,7 +138,7 @@ class MultiTaskRidge(MultiTaskLinear):
         self, data: TaskData, session: Session, curator: Curator, scaling: Scaling, told: Step
     ) -> Trained:
         session.bound_features(self._row_bound)
-        sizes = release_weights(self.allocation, data, session, curator)
+        sizes, _ = release_weights(self.allocation, data, session, curator)
         view = scaling.view()
         if self.statistics == "per-task":
             told(1, 2)

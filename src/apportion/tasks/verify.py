@@ -1,8 +1,8 @@
 """Whether the report of a folder of task models is true to its ledger, and the ledger to the folder."""
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,13 +30,12 @@ from apportion.folders.comparing import (
 from apportion.folders.files import read_files
 from apportion.folders.kinds import TASK_MODELS
 from apportion.plain import from_plain, to_plain
-from apportion.privacy import PrivacyTarget
+from apportion.privacy import Ledger, PrivacyTarget
 from apportion.tasks.base import MultiTaskLinear
 from apportion.tasks.contents import unpack
 from apportion.tasks.descent import MultiTaskDescent
 from apportion.tasks.models import TaskModel
 from apportion.tasks.ridge import MultiTaskRidge
-from apportion.tasks.rules import PRESENT
 from apportion.tasks.schedules import Steps
 
 if TYPE_CHECKING:
@@ -68,13 +67,16 @@ def verify(folder: str | Path, key: "Ed25519PublicKey | None" = None) -> list[Ch
     checks = check_files(folder, files, model.privacy, key)
     try:
         training = model.training
-        estimator, tasks = _estimator(training), whole("tasks", training["tasks"], at_least=1)
+        rules = rules_of(training)
+        estimator, tasks = rules.read(training), whole("tasks", training["tasks"], at_least=1)
         declared = declared_in(training)
         compared = {
             "the releases are those that were declared": _releases(
                 estimator, declared, tasks, model
             ),
-            "what was declared follows from the settings": _declaration(estimator, declared, model),
+            "what was declared follows from the settings": _declaration(
+                rules, estimator, declared, model
+            ),
             "tasks and features are those of the releases": _shapes(
                 estimator, tasks, declared, model
             ),
@@ -91,11 +93,6 @@ def verify(folder: str | Path, key: "Ed25519PublicKey | None" = None) -> list[Ch
 
 def _estimator(training: Mapping[str, Any]) -> MultiTaskLinear:
     """One with the settings of the training; its loss is replaced by the bound on gradients."""
-    if whole("rules", training["rules"], at_least=1) != PRESENT:
-        raise DataError(
-            f"the releases were declared by rules {training['rules']}, and this version of apportion knows "
-            f"rules up to {PRESENT}: to verify them takes apportion {training.get('needs')} or later"
-        )
     kind = _ESTIMATORS.get(str(training["estimator"]))
     if kind is None or not isinstance(training["settings"], dict):
         raise DataError("the kind of estimator is not known")
@@ -103,6 +100,38 @@ def _estimator(training: Mapping[str, Any]) -> MultiTaskLinear:
     estimator = kind().set_params(**settings)
     estimator._check_parameters()
     return estimator
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How what a training declares follows from its settings, as one version has it.
+
+    Attributes
+        read: an estimator with the settings that a folder holds.
+        releases: what it releases of so many features, with this ledger.
+    """
+
+    read: Callable[[Mapping[str, Any]], MultiTaskLinear]
+    releases: Callable[[MultiTaskLinear, int, Ledger], list[Declared]]
+
+
+def _following(estimator: MultiTaskLinear, dimension: int, ledger: Ledger) -> list[Declared]:
+    return estimator._releases(dimension, ledger)
+
+
+# By their number; ``tasks.rules`` has that of the present ones. Older ones stay as they are.
+RULES: dict[int, Rules] = {1: Rules(_estimator, _following)}
+
+
+def rules_of(training: Mapping[str, Any]) -> Rules:
+    """Those by which a training was declared; a ``DataError`` that names the version that knows them."""
+    number = whole("rules", training["rules"], at_least=1)
+    if number not in RULES:
+        raise DataError(
+            f"the releases were declared by rules {number}, and this version of apportion knows "
+            f"rules up to {max(RULES)}: to verify them takes apportion {training.get('needs')} or later"
+        )
+    return RULES[number]
 
 
 def _target(estimator: MultiTaskLinear) -> PrivacyTarget:
@@ -122,14 +151,14 @@ def _releases(
 
 
 def _declaration(
-    estimator: MultiTaskLinear, declared: list[Declared], model: TaskModel
+    rules: Rules, estimator: MultiTaskLinear, declared: list[Declared], model: TaskModel
 ) -> Iterator[str]:
     if math.isinf(estimator.epsilon):
         if declared:
             yield "releases are declared of a training without privacy"
         return
     dimension = model.coef.shape[1] + estimator.intercept
-    following = estimator._releases(dimension, model.privacy.ledger)
+    following = rules.releases(estimator, dimension, model.privacy.ledger)
     if [one.name for one in following] != [one.name for one in declared]:
         yield "other releases are declared, or in another order"
         return
