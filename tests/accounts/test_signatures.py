@@ -56,7 +56,7 @@ def test_what_was_signed_is_verified(folder: Path) -> None:
 
 
 def test_the_signature_is_of_the_files_by_plain_ed25519(folder: Path) -> None:
-    """As docs/formats.md says it, with nothing of ours."""
+    """As docs/reference/formats.md says it, with nothing of ours."""
     import hashlib
 
     values = json.loads((folder / "signature.json").read_text())

@@ -7,7 +7,7 @@ Guarantee
     Every release is committed, durably, before its noisy values are returned. What a training reserved and
     did not use is given back in the transaction that ends it, and after that it cannot commit, so it
     cannot release, anything more. A training that is killed stays counted in full: whatever the moment, the
-    file never counts less than what left. See docs/guarantee.md.
+    file never counts less than what left. See docs/explanation/budgets.md.
 
 Assumes
     The disk keeps what it says that it has written, nobody changes the file or puts an old copy in its

@@ -1,15 +1,28 @@
-"""What notebooks show of reports and budgets. Every text is escaped: names and labels never become markup."""
+"""What notebooks show of reports, plans and budgets. Every text is escaped: no name becomes markup."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+import math
+from typing import TYPE_CHECKING
 
-from apportion.accounts.attacker import LARGE_EPSILON, percent
+from apportion.accounts.explained import report_sections, tone_of
 from apportion.errors import ApportionError
-from apportion.pages import card, details, facts, join, notes, paragraph, table
+from apportion.pages import (
+    Section,
+    card,
+    details,
+    facts,
+    folded,
+    join,
+    long_bars,
+    notes,
+    paragraph,
+    table,
+)
 
 if TYPE_CHECKING:
     from apportion.accounts.budget import Budget
+    from apportion.accounts.plan import Plan
     from apportion.accounts.report import PrivacyReport
 
 # So many trainings are shown, the latest.
@@ -18,20 +31,8 @@ _NOT_TO_BE_PUBLISHED = "not private: to compare with, on the owner's side; not t
 
 
 def report_card(report: PrivacyReport) -> str:
-    """A privacy report, its releases behind a click."""
-    known = {
-        "unit": report.unit,
-        "neighboring": report.neighboring,
-        "best attacker": f"right in at most {percent(report.attack)} of cases (guessing: 50 %)",
-        **({"Renyi": report.renyi[0]} if report.renyi else {}),
-    }
-    return card(
-        "Privacy report",
-        facts(known),
-        report_pieces(report),
-        verdict=report.verdict,
-        tone=tone_of(report),
-    )
+    """A privacy report: the parts of its page, the first of them open."""
+    return card("Privacy report", _parts(report, opened=1))
 
 
 def model_card(title: object, report: PrivacyReport, known: dict[str, object], use: str) -> str:
@@ -39,24 +40,35 @@ def model_card(title: object, report: PrivacyReport, known: dict[str, object], u
     return card(
         title,
         facts({**known, "use": use if report.private else _NOT_TO_BE_PUBLISHED}),
-        report_pieces(report),
+        notes(report.warnings),
+        _parts(report, opened=0),
         verdict=report.verdict,
         tone=tone_of(report),
     )
 
 
-def report_pieces(report: PrivacyReport) -> str:
-    """Warnings, releases and inputs of a report, without a card around them."""
-    columns = ("release", "what", "shape", "sensitivity", "noise", "budget")
+def plan_sections(plan: Plan) -> list[Section]:
+    """How a training will spend its budget, in one part."""
+    releases = plan.to_dict()["releases"]
+    private = math.isfinite(plan.target.mu)
+    note = "Noise is in units of one person's part." if private else "NOT PRIVATE: no noise."
+    columns = ("release", "what", "budget", "noise")
+    body = join(
+        paragraph(f"Follows from the settings alone: no data was read. {note}"),
+        long_bars(
+            "The part of the budget of each release, in percent",
+            [(each["name"], 100 * each["share"]) for each in releases],
+        ),
+        table(columns, plan.rows(), numbers=2),
+    )
+    return [Section("How the budget will be spent", body)]
+
+
+def _parts(report: PrivacyReport, opened: int) -> str:
+    trail = report.trail
     return join(
-        notes(report.warnings),
-        notes(report.cautions, "dim"),
-        details("releases", table(columns, report.rows(), numbers=3)),
-        details("taken as public", facts(report.public_inputs)),
-        details("chosen from released values", facts(report.chosen), opened=True)
-        if report.chosen
-        else "",
-        details("trail", facts(report.trail.facts())) if report.trail is not None else "",
+        folded(report_sections(report), opened),
+        details("trail", facts(trail.facts())) if trail is not None else "",
     )
 
 
@@ -91,10 +103,3 @@ def budget_card(budget: Budget) -> str:
         verdict=f"epsilon = {spent:.4g} of {budget.cap.epsilon:g} is counted at delta = {budget.cap.delta:g}",
         tone="good" if left > 0 else "warn",
     )
-
-
-def tone_of(report: PrivacyReport) -> Literal["good", "warn", "bad"]:
-    """Green only for what is private, has no warnings and a moderate epsilon."""
-    if not report.private:
-        return "bad"
-    return "warn" if report.warnings or report.epsilon > LARGE_EPSILON else "good"

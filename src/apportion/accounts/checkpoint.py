@@ -36,21 +36,22 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from apportion.accounts.durable import (
+    NEW,
     NotOursError,
+    destroy_own,
     open_own,
     read_own,
-    sync_folder,
-    write_all,
+    replace_own,
 )
 from apportion.accounts.fingerprint import fingerprint
 from apportion.accounts.ledgers import record_to_dict
-from apportion.accounts.state import FORMAT, SPENT, STATE, digest, read_state
+from apportion.accounts.state import FORMAT, SPENT, STATE, digest, read_state, typed
+from apportion.accounts.witnesses import Witnesses
 from apportion.errors import ApportionError, CheckpointError
 from apportion.privacy.ledger import Ledger, Record
 from apportion.privacy.noise import NoiseSource
@@ -59,8 +60,7 @@ from apportion.version import __version__
 Result = TypeVar("Result")
 
 _LOCK, _KEY, _STATE, _RELEASES = "lock", "key", STATE, "releases"
-_NEW = ".new"  # of a file that is being written
-_FILES = {_LOCK, *(name + new for name in (_KEY, _STATE, _RELEASES) for new in ("", _NEW))}
+_FILES = {_LOCK, *(name + new for name in (_KEY, _STATE, _RELEASES) for new in ("", NEW))}
 
 
 class Checkpoint:
@@ -95,7 +95,6 @@ class Checkpoint:
         self.folder = Path(folder)
         self._budget, self._name = budget, training
         self._records: tuple[Record, ...] = ()
-        self._witnesses: dict[str, str] = {}
         self.finished, self.done, self.values = False, 0, b""
         given = {
             "public": {name: fingerprint(value) for name, value in public.items()},
@@ -103,7 +102,7 @@ class Checkpoint:
         }
         self._lock = self._enter()
         try:
-            with _typed(self.folder):
+            with typed(self.folder):
                 if not os.path.lexists(self.folder / _STATE):
                     self._begin(given, private)
                 else:
@@ -118,7 +117,7 @@ class Checkpoint:
             import fcntl
         except ImportError as error:
             raise CheckpointError("checkpoints need a system with file locks (fcntl)") from error
-        with _typed(self.folder):
+        with typed(self.folder):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             present = {path.name for path in self.folder.iterdir()}
             if foreign := sorted(present - _FILES):
@@ -145,13 +144,13 @@ class Checkpoint:
         releases = self.folder / _RELEASES
         if os.path.lexists(releases) and read_own(releases):
             raise CheckpointError(f"{self.folder / _STATE} is missing. {SPENT}")
-        for name in (_KEY, _KEY + _NEW):
-            _destroy(self.folder / name)
+        for name in (_KEY, _KEY + NEW):
+            destroy_own(self.folder / name)
         self._key = secrets.token_bytes(32)
         self.training = secrets.token_hex(16) if self._name is None else self._name
         self._given = {**given, "private": fingerprint(private, self._key)}
-        _write(self.folder / _KEY, self._key)
-        _write(releases, b"")
+        replace_own(self.folder / _KEY, self._key)
+        self._witnesses = Witnesses.begin(releases, self._key)
         self._write_state()
 
     def _resume(self, given: dict[str, Any], private: Any) -> None:
@@ -173,10 +172,12 @@ class Checkpoint:
             return
         if self._given["private"] != fingerprint(private, self._key):
             raise CheckpointError(
-                f"the training in {self.folder} was begun with other data, and cannot go on with this: "
+                f"the training in {self.folder} was begun with other data, and cannot be resumed with this: "
                 "the same noise on other sums would give their difference away"
             )
-        self._witnesses = self._read_witnesses()
+        self._witnesses = Witnesses.read(self.folder / _RELEASES, self._key)
+        if self._records and not self._witnesses:
+            raise CheckpointError(f"{self.folder / _RELEASES} is damaged: it is empty. {SPENT}")
         if header["budget"] != self._budget:
             if self.released:
                 self._check_budget(header["budget"])
@@ -223,21 +224,8 @@ class Checkpoint:
 
         On return the witness is on disk.
         """
-        place = f"{step} {first_task} {record.name}"
-        # Of the record without its shape: how many items are selected follows from the noise.
-        parts = (record.sensitivity, record.noise_scale, record.steps, record.sampling_rate)
-        found = fingerprint([place, *parts, record.delta, *sums], self._key)
-        known = self._witnesses.get(place)
-        if known is None:
-            with _typed(self.folder):
-                _append(self.folder / _RELEASES, f"{found} {place}\n".encode())
-            self._witnesses[place] = found
-        elif known != found:
-            raise CheckpointError(
-                f"release {record.name!r} was computed otherwise before the training in {self.folder} "
-                "was interrupted: no noise was drawn, since the same noise would give the difference "
-                "away. Resume it on the machine where it was begun"
-            )
+        with typed(self.folder):
+            self._witnesses.check(record, step, first_task, *sums)
 
     def save(self, done: int, values: bytes, ledger: Ledger) -> None:
         """What was released up to and with this step; on return it is on disk."""
@@ -268,18 +256,18 @@ class Checkpoint:
         self.finished = True
         self._given.pop("private", None)  # nobody can check it any more
         self.save(self.done, values, ledger)
-        with _typed(self.folder):
+        with typed(self.folder):
             self._tidy()
 
     def _tidy(self) -> None:
-        for name in (_KEY, _KEY + _NEW, _RELEASES):
-            _destroy(self.folder / name)
+        for name in (_KEY, _KEY + NEW, _RELEASES):
+            destroy_own(self.folder / name)
 
     def discard(self) -> None:
         """Remove the folder of a training that has released nothing, so that it was none."""
         if self.released:
             raise CheckpointError(f"the training in {self.folder} has released something")
-        with _typed(self.folder):
+        with typed(self.folder):
             self._tidy()
             for name in _FILES:
                 (self.folder / name).unlink(missing_ok=True)
@@ -308,8 +296,8 @@ class Checkpoint:
             "values": hashlib.blake2b(self.values).hexdigest(),
         }
         header["mac"] = digest(header, b"" if self.finished else self._key)
-        with _typed(self.folder):
-            _write(self.folder / _STATE, json.dumps(header).encode() + b"\n" + self.values)
+        with typed(self.folder):
+            replace_own(self.folder / _STATE, json.dumps(header).encode() + b"\n" + self.values)
 
     def _read_key(self) -> bytes:
         path = self.folder / _KEY
@@ -329,28 +317,6 @@ class Checkpoint:
             raise CheckpointError(f"{path} is damaged. {SPENT}")
         return key
 
-    def _read_witnesses(self) -> dict[str, str]:
-        path = self.folder / _RELEASES
-        try:
-            content = read_own(path)
-        except FileNotFoundError:
-            raise CheckpointError(
-                f"{path} is missing: without it nobody can tell which sums had noise. {SPENT}"
-            ) from None
-        # A line is whole before its noise is drawn: what is torn at the end has had none.
-        whole = content.rfind(b"\n") + 1
-        if whole < len(content):
-            os.truncate(path, whole)
-        found = {}
-        for line in content[:whole].decode("ascii", "replace").splitlines():
-            digest, _, place = line.partition(" ")
-            if len(digest) != 64 or not place:
-                raise CheckpointError(f"{path} is damaged. {SPENT}")
-            found[place] = digest
-        if self._records and not found:
-            raise CheckpointError(f"{path} is damaged: it is empty. {SPENT}")
-        return found
-
 
 def steps_done(folder: str | Path) -> int:
     """How many steps of the training in a folder are done, if there is one; of a damaged one, 0."""
@@ -363,71 +329,9 @@ def steps_done(folder: str | Path) -> int:
 def remove_finished(folder: str | Path) -> None:
     """Remove the folder of a finished training, once its result is elsewhere."""
     folder = Path(folder)
-    with _typed(folder):
+    with typed(folder):
         if os.path.lexists(folder / _KEY):
             raise CheckpointError(f"the training in {folder} is not finished")
         for name in _FILES:
             (folder / name).unlink(missing_ok=True)
         folder.rmdir()
-
-
-@contextmanager
-def _typed(folder: Path) -> Iterator[None]:
-    """Errors of the file system as ours."""
-    try:
-        yield
-    except ApportionError:
-        raise
-    except NotOursError as error:
-        raise CheckpointError(f"{error.path} {error}: nothing is read from it") from None
-    except OSError as error:
-        raise CheckpointError(
-            f"cannot write or read {error.filename or folder}: {error.strerror}. Once this is mended "
-            "the training can be resumed from where it was"
-        ) from error
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Replace a file as a whole, for its owner's eyes only; on return it is on disk."""
-    new = path.with_name(path.name + _NEW)
-    new.unlink(missing_ok=True)  # of a process that was killed
-    file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        try:
-            write_all(file, content)
-        finally:
-            os.close(file)
-        new.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            new.unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)
-
-
-def _append(path: Path, content: bytes) -> None:
-    file = open_own(path, os.O_WRONLY | os.O_APPEND)
-    try:
-        size = os.fstat(file).st_size
-        try:
-            write_all(file, content)
-        except BaseException:
-            with suppress(OSError):  # what is torn is left out when it is read
-                os.ftruncate(file, size)
-            raise
-    finally:
-        os.close(file)
-
-
-def _destroy(path: Path) -> None:
-    """Overwrite a file and remove it; on return this is on disk."""
-    try:
-        file = open_own(path, os.O_WRONLY)
-    except FileNotFoundError:
-        return
-    try:
-        write_all(file, bytes(os.fstat(file).st_size))
-    finally:
-        os.close(file)
-    path.unlink()
-    sync_folder(path.parent)

@@ -1,4 +1,6 @@
-"""What a reader of a guarantee should be told, item by item: docs/standards.md says who asks for which.
+"""What a reader of a guarantee should be told, item by item.
+
+docs/explanation/standards.md says who asks for which.
 
 Guarantee
     Follows from the report alone, which is public.
@@ -65,7 +67,8 @@ def disclosure(
             "nothing of the data."
         ),
         "software": (
-            f"apportion {version}; open source, with proofs (docs/proofs.md) and attacks (apportion audit)."
+            f"apportion {version}; open source, with proofs (docs/explanation/proofs.md) "
+            "and attacks (apportion audit)."
         ),
         "utility": _utility(utility),
     }

@@ -3,26 +3,31 @@
 import errno
 import os
 import stat
-import sys
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
+_SYSTEM: Any = None
 with suppress(ImportError):  # a system without
-    import fcntl
+    _SYSTEM = import_module("fcntl")
 
+# Of a file that is being written.
+NEW = ".new"
 # A file system that has no way past the disk's own memory says so by one of these.
 _UNKNOWN = (errno.ENOTSUP, errno.EINVAL, errno.ENOTTY)
 
 
-def sync(file: int) -> None:
+def sync(file: int, system: Any = _SYSTEM) -> None:
     """Bring what was written to the disk itself.
 
     On macOS ``fsync`` leaves it in the disk's own memory, which a power cut clears; F_FULLFSYNC does not.
+    ``system`` is the module ``fcntl``, or None.
     """
-    full = getattr(sys.modules.get("fcntl"), "F_FULLFSYNC", None)
+    full = getattr(system, "F_FULLFSYNC", None)
     if full is not None:
         try:
-            fcntl.fcntl(file, full)
+            system.fcntl(file, full)
         except OSError as error:
             if error.errno not in _UNKNOWN:
                 raise
@@ -90,3 +95,50 @@ def read_own(path: Path, forbidden: int = 0o022) -> bytes:
     file = open_own(path, os.O_RDONLY, forbidden)
     with os.fdopen(file, "rb") as opened:
         return opened.read()
+
+
+def replace_own(path: Path, content: bytes) -> None:
+    """Replace a file as a whole, for its owner's eyes only; on return it is on disk."""
+    new = path.with_name(path.name + NEW)
+    new.unlink(missing_ok=True)  # of a process that was killed
+    file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        try:
+            write_all(file, content)
+        finally:
+            os.close(file)
+        new.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            new.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def append_own(path: Path, content: bytes) -> None:
+    """Add to a file of this user; on return it is on disk, and of an error nothing stays."""
+    file = open_own(path, os.O_WRONLY | os.O_APPEND)
+    try:
+        size = os.fstat(file).st_size
+        try:
+            write_all(file, content)
+        except BaseException:
+            with suppress(OSError):  # what is torn is left out when it is read
+                os.ftruncate(file, size)
+            raise
+    finally:
+        os.close(file)
+
+
+def destroy_own(path: Path) -> None:
+    """Overwrite a file and remove it; on return this is on disk."""
+    try:
+        file = open_own(path, os.O_WRONLY)
+    except FileNotFoundError:
+        return
+    try:
+        write_all(file, bytes(os.fstat(file).st_size))
+    finally:
+        os.close(file)
+    path.unlink()
+    sync_folder(path.parent)

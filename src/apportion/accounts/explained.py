@@ -1,31 +1,31 @@
 """A privacy report for people: its promise in words, the best attacker, what was released, what is left open.
 
-Panels of a page, the same in ``apportion report --html`` and in the explorer. Everything follows from the
+The same parts in ``apportion report --html``, in the explorer and in notebooks. Everything follows from the
 report; nothing else is read.
 """
 
 import math
+from typing import Literal
 
 from apportion.accounts.attacker import (
+    LARGE_EPSILON,
     detection_rate,
     percent,
     success_rate,
     success_rate_from_epsilon,
 )
-from apportion.accounts.cards import tone_of
 from apportion.accounts.report import PrivacyReport
 from apportion.pages import (
     Axis,
     Curve,
     Mark,
+    Section,
     curve_chart,
     details,
     facts,
     join,
     long_bars,
     notes,
-    panel,
-    panels,
     paragraph,
     table,
 )
@@ -46,18 +46,25 @@ _NOT_PROTECTED = (
 )
 
 
-def report_panels(report: PrivacyReport) -> str:
-    """All panels of a report."""
-    return panels(
+def report_sections(report: PrivacyReport) -> list[Section]:
+    """All parts of a report."""
+    return [
         _promise(report),
         *([_curve(report), _alarms(report)] if report.private else []),
         _prices(report),
-        panel("What is not protected", notes(_NOT_PROTECTED, "")),
+        Section("What is not protected", notes(_NOT_PROTECTED, "")),
         _inputs(report),
-    )
+    ]
 
 
-def _promise(report: PrivacyReport) -> str:
+def tone_of(report: PrivacyReport) -> Literal["good", "warn", "bad"]:
+    """Green only for what is private, has no warnings and a moderate epsilon."""
+    if not report.private:
+        return "bad"
+    return "warn" if report.warnings or report.epsilon > LARGE_EPSILON else "good"
+
+
+def _promise(report: PrivacyReport) -> Section:
     if report.private:
         lead = (
             "Take any one person. Whoever sees everything that was released, and knows everything about "
@@ -74,18 +81,17 @@ def _promise(report: PrivacyReport) -> str:
         "neighboring": report.neighboring,
         **({"Renyi": report.renyi[0]} if report.renyi else {}),
     }
-    return panel(
-        "What this promises",
+    body = join(
         paragraph(lead, "lead"),
         paragraph(report.verdict, tone_of(report)),
         notes(report.warnings),
         notes(report.cautions, "dim"),
         facts(known) if report.private else "",
-        wide=True,
     )
+    return Section("What this promises", body, wide=True)
 
 
-def _curve(report: PrivacyReport) -> str:
+def _curve(report: PrivacyReport) -> Section:
     """The best attacker's success by epsilon: where this model is, and what is usual."""
     low, high = 0.05, max(20.0, 1.5 * min(report.epsilon, 1e3))
 
@@ -118,8 +124,7 @@ def _curve(report: PrivacyReport) -> str:
         (f"{epsilon:g}", f"{success(epsilon):.1f} %", f"{_found(epsilon, report.delta):.1f} %")
         for epsilon in _KNOWN
     ]
-    return panel(
-        "What an attacker can tell",
+    body = join(
         paragraph(
             "The curve is an upper bound for every attacker, however clever, with any knowledge. One who "
             "knows less, or only sees recommendations, does worse."
@@ -130,20 +135,21 @@ def _curve(report: PrivacyReport) -> str:
             table(("epsilon", "right", "found, at 1 % false alarms"), rows, numbers=2),
         ),
     )
+    return Section("What an attacker can tell", body)
 
 
 def _found(epsilon: float, delta: float) -> float:
     return 100 * detection_rate(mu_from_epsilon(epsilon, delta), 0.01)
 
 
-def _alarms(report: PrivacyReport) -> str:
+def _alarms(report: PrivacyReport) -> Section:
     """Whom an attacker finds who must not raise many false alarms."""
     if not math.isfinite(report.beta):  # no mu: only what epsilon and delta say
         bound = success_rate_from_epsilon(report.epsilon, report.delta)
         said = (
             f"By epsilon and delta alone an attacker is right in at most {percent(bound)} of cases."
         )
-        return panel("Alarms and false alarms", paragraph(said))
+        return Section("Alarms and false alarms", paragraph(said))
     rates = [step / 50 for step in range(51)]
     points = [(100 * rate, 100 * detection_rate(report.mu, rate)) for rate in rates]
     few = 100 * detection_rate(report.mu, 0.01)
@@ -163,10 +169,10 @@ def _alarms(report: PrivacyReport) -> str:
         ],
         [Mark(f"10 %: {some:.3g} %", 10, some, strong=True)],
     )
-    return panel("Alarms and false alarms", paragraph(said), chart)
+    return Section("Alarms and false alarms", join(paragraph(said), chart))
 
 
-def _prices(report: PrivacyReport) -> str:
+def _prices(report: PrivacyReport) -> Section:
     total = report.ledger.mu
     shares = [
         (record.name, 100 * record.mu**2 / total**2)
@@ -174,8 +180,7 @@ def _prices(report: PrivacyReport) -> str:
         if math.isfinite(total) and total > 0
     ]
     columns = ("release", "what", "shape", "sensitivity", "noise", "budget")
-    return panel(
-        "What was released, at what price",
+    body = join(
         paragraph(
             "Every release has noise of its own. Its price is its part of mu squared; together they make "
             "the guarantee. Nothing else left the training."
@@ -185,11 +190,11 @@ def _prices(report: PrivacyReport) -> str:
         else "",
         details("with sensitivities and noise", table(columns, report.rows(), numbers=3)),
     )
+    return Section("What was released, at what price", body)
 
 
-def _inputs(report: PrivacyReport) -> str:
-    return panel(
-        "Taken as public",
+def _inputs(report: PrivacyReport) -> Section:
+    body = join(
         paragraph("The guarantee takes these as known to all.", "dim"),
         facts(report.public_inputs),
         join(
@@ -198,5 +203,5 @@ def _inputs(report: PrivacyReport) -> str:
         )
         if report.chosen
         else "",
-        wide=True,
     )
+    return Section("Taken as public", body, wide=True)

@@ -1,7 +1,7 @@
 """The formats of everything that is written and read later: their numbers, and what each needs.
 
-docs/formats.md has a page on each. A number goes up when an older version of the package could no longer
-read what is written. Each file says which version it needs, so that an older one can name it.
+docs/reference/formats.md has a page on each. A number goes up when an older version of the package could
+no longer read what is written. Each file says which version it needs, so that an older one can name it.
 """
 
 import re

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from apportion.accounts.declared import Declared
 from apportion.errors import ParameterError
-from apportion.privacy import PrivacyTarget
+from apportion.privacy import Curator, OpenRelease, PrivacyTarget
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -43,6 +43,14 @@ class Plan:
         [found] = [release for release in self.releases if release.name == name]
         return found
 
+    def open(self, name: str, curator: Curator, tasks: int) -> OpenRelease:
+        """Record the release of this name, and wait for its sums.
+
+        If it is the last, and nothing is left to be chosen, it gets what is left, to the last digit.
+        """
+        last = self.releases[-1].name == name and self.rest == 0
+        return self[name].open(curator, tasks, curator.ledger.affordable_mu() if last else None)
+
     def __contains__(self, name: str) -> bool:
         return any(release.name == name for release in self.releases)
 
@@ -61,7 +69,8 @@ class Plan:
         if self.rest > 0:
             yield "training", f"{self.of_rest}, chosen after counts", self.rest, None
 
-    def _rows(self) -> Iterator[tuple[str, str, str, str]]:
+    def rows(self) -> Iterator[tuple[str, str, str, str]]:
+        """Of every release: name, what, portion of the budget and noise, as text."""
         for name, what, share, release in self._lines():
             noise = self._noise(share, release)
             text = "none" if math.isinf(self.target.mu) else "as sampling asks"
@@ -98,7 +107,7 @@ class Plan:
     def __str__(self) -> str:
         lines = (
             f"  {name:<20} {what:<44} {share:>6}, noise {noise}"
-            for name, what, share, noise in self._rows()
+            for name, what, share, noise in self.rows()
         )
         return "\n".join([self._title, *lines])
 
@@ -106,11 +115,11 @@ class Plan:
         return f"Plan({self._title.removeprefix('plan ').partition(';')[0]}; {len(self.releases)} releases)"
 
     def _repr_html_(self) -> str:
-        from apportion.pages import card, table
+        from apportion.accounts.cards import plan_sections
+        from apportion.pages import card, folded
 
         title, _, note = self._title.partition("; ")
-        pieces = table(("release", "what", "budget", "noise"), self._rows(), numbers=2)
-        return card(title.capitalize(), pieces, verdict=note, tone="dim")
+        return card(title.capitalize(), folded(plan_sections(self)), verdict=note, tone="dim")
 
     def __rich__(self) -> "RenderableType":
         from rich.console import Group
@@ -122,7 +131,7 @@ class Plan:
         table.add_column("what")
         table.add_column("budget", justify="right")
         table.add_column("noise", justify="right")
-        for row in self._rows():
+        for row in self.rows():
             table.add_row(*row)
         return Group(Text(self._title, style="bold"), table)
 

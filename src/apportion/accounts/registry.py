@@ -1,8 +1,8 @@
 """An entry for the public registry of deployments of differential privacy (OpenDP, proposed for NIST).
 
-Its fields are those of the template of ``opendp/deployments-registry-data``. What only the owner
-knows (names, region, purpose, sources) is left empty, with a comment: the entry is a draft for a person to
-finish.
+Its fields are those of the schema of ``opendp/deployments-registry-data``. What only the owner
+knows (names, region, purpose, sources, about how many people) is left empty, with a comment: the entry is a
+draft for a person to finish.
 """
 
 import json
@@ -14,6 +14,13 @@ from apportion.accounts.report import PrivacyReport
 from apportion.errors import ParameterError
 
 _OWNER = "to be filled in by the owner"
+# What the schema takes there.
+_ALLOWED = {
+    "data_curator_type": "Government, Industry or Nonprofit",
+    "data_product_sector": "Technology, Healthcare, Education, Government, Energy or Finance",
+    "publication_date": "a date in quotes, as 2026-05-31",
+    "number_of_privacy_units": "about how many people are in the data; a public figure",
+}
 
 
 def registry_entry(report: PrivacyReport, items: Mapping[str, str], name: str) -> str:
@@ -22,7 +29,7 @@ def registry_entry(report: PrivacyReport, items: Mapping[str, str], name: str) -
         raise ParameterError("the registry is for private models, and this one is not private")
     relation = items["guarantee"].partition(". ")[2]
     entry = {
-        "url_slug": "".join(c if c.isascii() and c.isalnum() else "-" for c in name.lower()),
+        "url_slug": "".join(c if c.isascii() and c.isalnum() else "_" for c in name.lower()),
         "deployment": {
             "basic": {
                 "name": name,
@@ -42,7 +49,7 @@ def registry_entry(report: PrivacyReport, items: Mapping[str, str], name: str) -
             "privacy_loss": {
                 "privacy_unit": "User-level",
                 "privacy_unit_details": f"{items['unit of privacy']} {items['neighboring data']}",
-                "number_of_privacy_units": 1,
+                "number_of_privacy_units": None,
                 "privacy_parameters": {"epsilon": _above(report.epsilon), "delta": report.delta},
                 "privacy_parameters_details": f"{relation} {items['best attacker']}".strip(),
             },
@@ -100,8 +107,11 @@ def _lines(value: Mapping[str, Any], depth: int) -> Iterator[str]:
                     yield from rest
                 else:
                     yield f"{pad}  - {json.dumps(one)}"
+        elif each is None:  # no number is known, and an empty one would be wrong
+            yield f"{pad}# {name}:  {_OWNER}: {_ALLOWED[name]}"
         else:
-            comment = f"  # {_OWNER}" if each == "" else ""
+            allowed = f": {_ALLOWED[name]}" if name in _ALLOWED else ""
+            comment = f"  # {_OWNER}{allowed}" if each == "" else ""
             yield f"{pad}{name}: {_scalar(each)}{comment}"
 
 

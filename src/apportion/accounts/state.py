@@ -3,11 +3,12 @@
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from apportion.accounts.durable import read_own
+from apportion.accounts.durable import NotOursError, read_own
 from apportion.accounts.formats import is_version
 from apportion.accounts.ledgers import record_from_dict, record_to_dict
 from apportion.errors import ApportionError, CheckpointError
@@ -23,6 +24,22 @@ _PARTS = {
 SPENT = (
     "What it has released stays spent: count its whole budget. For a new training remove the folder"
 )
+
+
+@contextmanager
+def typed(folder: Path) -> Iterator[None]:
+    """Errors of the file system as ours."""
+    try:
+        yield
+    except ApportionError:
+        raise
+    except NotOursError as error:
+        raise CheckpointError(f"{error.path} {error}: nothing is read from it") from None
+    except OSError as error:
+        raise CheckpointError(
+            f"cannot write or read {error.filename or folder}: {error.strerror}. Once this is mended "
+            "the training can be resumed from where it was"
+        ) from error
 
 
 def digest(header: Mapping[str, Any], key: bytes) -> str:
