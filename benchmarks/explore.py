@@ -13,12 +13,10 @@ from typing import Any
 import numpy as np
 
 from apportion.accounts import PrivacyReport
-from apportion.explore import Explorer, compact, folder_files
+from apportion.explore import Explorer, compact, exact, folder_files
 from apportion.explore.serving import address_of, make_server
-from apportion.folders.kinds import ITEMS, SETTINGS
 from apportion.privacy import PrivacyTarget
 from apportion.privacy.ledger import Ledger, Record
-from apportion.recommend.contents import pack
 from apportion.recommend.fold_in import FoldIn
 from apportion.recommend.model import ItemModel
 
@@ -57,10 +55,8 @@ def make(items: int, factors: int) -> ItemModel:
 
 def measure(browser: Any, name: str, model: ItemModel, kind: Any = None) -> str:
     """One row of the table."""
-    files, lost = pack(model), None
-    if kind is not None:
-        files, lost = compact(model, kind)
-    page = Explorer("Benchmark", model.privacy, {n: files[n] for n in (SETTINGS, ITEMS.file)})
+    files, lost = (exact(model), None) if kind is None else compact(model, kind)
+    page = Explorer("Benchmark", model.privacy, files)
     size = sum(map(len, folder_files(page).values())) / 1e6
     server = make_server(page)
     thread = Thread(target=server.serve_forever)

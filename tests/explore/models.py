@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from apportion.explore import Explorer
-from apportion.folders.kinds import ITEMS, SETTINGS
-from apportion.recommend.contents import pack
+from apportion.explore import Explorer, exact
 from apportion.recommend.model import ItemModel
 from apportion.recommend.recommender import Recommender
 from tests.recommend.test_files import make_model, texts
@@ -45,10 +43,7 @@ def changed(model: Recommender, fold_in: dict[str, Any], **released: Any) -> Rec
 
 def page_of(model: Recommender, title: str = "Films", **more: Any) -> Explorer:
     """What its explorer is made of."""
-    files = pack(model.released)
-    return Explorer(
-        title, model.privacy, {name: files[name] for name in (SETTINGS, ITEMS.file)}, **more
-    )
+    return Explorer(title, model.privacy, exact(model.released), **more)
 
 
 def wider(seed: int, items: int, factors: int) -> np.ndarray:

@@ -10,8 +10,9 @@ import pytest
 import safetensors.numpy
 
 import apportion as ap
-from apportion.explore import compact
+from apportion.explore import compact, exact
 from apportion.folders.kinds import ITEMS, SETTINGS
+from apportion.recommend.contents import pack
 from apportion.recommend.recommender import Recommender
 from tests.cli.test_recommend import run
 from tests.explore.models import changed, film_model, wider
@@ -38,6 +39,19 @@ def test_vectors_are_rounded_and_the_loss_is_small(
     history: Any = {100: 5.0, 101: 3.0} if feedback == "explicit" else [100, 101]
     change = model.predict(history, model.item_ids) - other.predict(history, model.item_ids)
     assert np.abs(change).max() < 10 * lost.largest
+
+
+def test_the_page_has_the_vectors_of_the_model_and_less_of_the_rest() -> None:
+    model = changed(film_model(intercepts=True), {}, items=wider(4, 60, 16))
+    files = exact(model.released)
+    whole = safetensors.numpy.load(pack(model.released)[ITEMS.file])
+    tensors = safetensors.numpy.load(files[ITEMS.file])
+    assert set(tensors) == set(whole)
+    for name, values in tensors.items():
+        np.testing.assert_allclose(values, whole[name], rtol=1e-7 if name == "counts" else 0)
+    assert (tensors["items"] == model.items).all()
+    smaller = sum(whole[name].nbytes - tensors[name].nbytes for name in whole)
+    assert smaller == 60 * (7 + 4 + 7)  # ids, counts and sizes of titles
 
 
 def test_nothing_is_lost_where_nothing_is_rounded() -> None:

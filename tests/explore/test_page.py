@@ -17,11 +17,12 @@ import pytest
 
 from apportion.data import simulate_interactions
 from apportion.errors import DataError, ParameterError
-from apportion.explore import folder_files, single_file, write_folder
+from apportion.explore import exact, folder_files, single_file, write_folder
 from apportion.explore.page import FOLDER_POLICY
 from apportion.explore.scripts import app_file, module_names
 from apportion.explore.serving import make_server
 from apportion.recommend import MatrixFactorization
+from apportion.recommend.files import load
 from tests.cli.test_commands import apportion
 from tests.cli.test_recommend import run
 from tests.explore.models import film_model, hostile_model, page_of
@@ -177,9 +178,8 @@ def test_the_command_writes_both_forms(tmp_path: Path) -> None:
     output = run("explore", model, "--out", tmp_path / "site", "--json")
     assert json.loads(output)["files"] == [str(tmp_path / "site/index.html")]
     assert "<title>films</title>" in (tmp_path / "site/index.html").read_text()
-    assert (tmp_path / "site/model/items.safetensors").read_bytes() == (
-        model / "items.safetensors"
-    ).read_bytes()
+    for name, content in exact(load(model).released).items():
+        assert (tmp_path / "site/model" / name).read_bytes() == content
     run("explore", model, "--single-file", tmp_path / "one.html", "--title", "A <b> title")
     assert "<title>A &lt;b&gt; title</title>" in (tmp_path / "one.html").read_text()
     run("explore", model, "--single-file", tmp_path / "x", "--out", tmp_path / "y", code=2)

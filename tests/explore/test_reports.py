@@ -1,18 +1,21 @@
 """Reports as pages: a model's guarantee, a plan, an evaluation, in one look, with nothing from elsewhere."""
 
 import json
+import math
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import apportion as ap
 from apportion.accounts import PrivacyReport
 from apportion.accounts.attacker import percent, success_rate
-from apportion.accounts.explained import report_panels
+from apportion.accounts.explained import report_sections
 from apportion.data import simulate_interactions
 from apportion.explore import quality as panels
-from apportion.explore.reports import report_page
+from apportion.explore.reports import plan_page, report_page
+from apportion.pages import as_panels
 from apportion.privacy import PrivacyTarget
 from apportion.privacy.ledger import Ledger, Record
 from apportion.recommend.outlook import outlook
@@ -27,6 +30,22 @@ def report_of(mu: float, epsilon: float = 60.0, **more: object) -> PrivacyReport
     return PrivacyReport(ledger, **more)
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        ap.MatrixFactorization(epsilon=math.inf),
+        ap.MatrixFactorization(4, 2, "implicit", epsilon=math.inf),
+        ap.MultiTaskDescent(epsilon=2.0, steps=ap.Steps(10, sampling_rate=0.5)),
+        ap.MultiTaskDescent(epsilon=math.inf, steps=5),
+    ],
+)
+def test_a_plan_without_noise_and_one_whose_noise_follows_from_sampling(model: Any) -> None:
+    plan = model.plan() if isinstance(model, ap.MatrixFactorization) else model.plan(features=3)
+    text = read(plan_page(plan)).text
+    assert ("NOT PRIVATE" in text) == math.isinf(model.epsilon)
+    assert ("as sampling asks" in text) == math.isfinite(model.epsilon)
+
+
 @pytest.mark.parametrize("mu", [0.01, 0.2681, 1.0, 5.0])
 def test_the_promise_is_what_the_best_attacker_can_do(mu: float) -> None:
     report = report_of(mu)
@@ -37,7 +56,9 @@ def test_the_promise_is_what_the_best_attacker_can_do(mu: float) -> None:
     for epsilon, right in ((1, "55.3 %"), (3, "64.0 %"), (10, "84.1 %")):
         assert f"{epsilon}{right}" in text
     # A point on the curve is where it belongs.
-    [place] = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)" r="6"', report_panels(report))[:1]
+    [place] = re.findall(
+        r'<circle cx="([\d.]+)" cy="([\d.]+)" r="6"', as_panels(report_sections(report))
+    )[:1]
     high = 300 - 18 - 46
     expected = 18 + high * (1 - (success_rate(mu) - 0.5) / 0.5)
     assert float(place[1]) == pytest.approx(expected, abs=0.06)
@@ -54,7 +75,7 @@ def test_what_is_not_private_says_so_and_has_no_curve() -> None:
 def test_prices_add_up() -> None:
     model = ap.MatrixFactorization(epsilon=3, factors=4, sweeps=2)
     model.fit(simulate_interactions(users=400, items=20, rows=4000))
-    panel = report_panels(model.privacy)
+    panel = as_panels(report_sections(model.privacy))
     ledger = panel[panel.index("What was released") :]
     shares = [float(text) for text in re.findall(r": ([\d.]+) %</title></rect>", ledger)]
     assert len(shares) == len(list(model.privacy.ledger))

@@ -1,6 +1,7 @@
 """What notebooks show: short, escaped, and of data only what is public."""
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import apportion as ap
+from apportion.explore import evaluation_page, plan_page, report_page
 from tests.pages.test_pages import HOSTILE, read
 
 USERS, ROWS = 321, 4567
@@ -70,10 +72,31 @@ def test_models_show_their_guarantee_and_what_they_may_be_used_for(
     assert "not to be published" in read(exact).text
 
 
+def test_cards_have_the_pieces_of_the_pages(model: ap.MatrixFactorization) -> None:
+    """What a page shows in panels, a card shows behind clicks: the same charts, tables and sentences."""
+    found = ap.evaluate(model, *RATINGS.split((0.8, 0.2)))
+    pages: list[tuple[Any, str]] = [
+        (model, report_page(model.privacy, "films")),
+        (model.privacy, report_page(model.privacy, "films")),
+        (model.plan(), plan_page(model.plan())),
+        (found, evaluation_page(found, "films")),
+    ]
+    for thing, page in pages:
+        charts = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+        sections = re.findall(r"<section.*?<h2>(.*?)</h2>(.*?)</section>", page, re.DOTALL)
+        assert charts
+        shown = thing._repr_html_()
+        for title, body in sections:
+            assert f"<summary>{title}</summary>{body}</details>" in shown, title
+        # What is said first is not behind a click.
+        verdict = thing.verdict if hasattr(thing, "verdict") else "epsilon = 2"
+        assert verdict in re.sub(r"<details>.*?</details>", "", shown, flags=re.DOTALL)
+
+
 def test_settings_that_were_chosen_are_shown() -> None:
     chosen = ap.MatrixFactorization(epsilon=2.0).fit(RATINGS)
     text = read(chosen._repr_html_()).text
-    assert "chosen from released values" in text
+    assert "Chosen from released values" in text
     assert "intercept_share" in text
 
 

@@ -1,6 +1,6 @@
 """A static page that recommends in the browser, from a released model and a person's own list alone."""
 
-from apportion.explore.compact import compact
+from apportion.explore.compact import compact, exact
 from apportion.explore.groups import groups_of
 from apportion.explore.page import Explorer, folder_files, single_file
 from apportion.explore.quality import Line, Quality, chosen_panel, of_outlook, read_quality
@@ -15,6 +15,7 @@ __all__ = [
     "chosen_panel",
     "compact",
     "evaluation_page",
+    "exact",
     "folder_files",
     "groups_of",
     "of_outlook",

@@ -1,7 +1,8 @@
-"""Smaller vectors for the page: float16 or int8, and what is lost by that.
+"""The files of a model as the page reads them: only what it needs, in the smallest types that hold it.
 
-The page reads both. The model folder stays as it is, and what the page has is no model folder: its settings
-say so, and only hold what the page needs.
+Vectors are those of the model, or rounded to float16 or int8 where that is asked for, and then what is lost
+by it is measured. The model folder stays as it is, and what the page has is no model folder: its settings
+say so.
 """
 
 import json
@@ -19,7 +20,7 @@ from apportion.recommend import ItemModel, Recommender
 from apportion.recommend.contents import pack
 
 Kind = Literal["float16", "int8"]
-KIND = "apportion item model, rounded for its page"
+KIND = "apportion item model, for its page"
 _PEOPLE, _LIKED, _LISTED = 100, 5, 20
 _LEVELS = 127
 
@@ -43,18 +44,37 @@ class Loss:
         )
 
 
+def exact(released: ItemModel) -> dict[str, bytes]:
+    """The files of the page, with the model's own vectors."""
+    return _files(released, {})
+
+
 def compact(released: ItemModel, kind: Kind) -> tuple[dict[str, bytes], Loss]:
     """The files of the page with smaller vectors, and what is lost by that."""
-    files = pack(released)
-    tensors: dict[str, NDArray[Any]] = dict(safetensors.numpy.load(files[ITEMS.file]))
     rounded, stored = _rounded(released.items, kind)
-    tensors |= stored
-    if "counts" in tensors:  # which are only shown, with two digits
-        tensors["counts"] = tensors["counts"].astype(np.float32)
+    return _files(released, stored), _loss(released, replace(released, items=rounded))
+
+
+def _files(released: ItemModel, stored: Mapping[str, NDArray[Any]]) -> dict[str, bytes]:
+    files = pack(released)
+    tensors = {**safetensors.numpy.load(files[ITEMS.file]), **stored}
+    for name, values in tensors.items():
+        if name == "counts":  # they are shown with two digits, and rank items
+            tensors[name] = values.astype(np.float32)
+        elif name == "ids" or name.endswith(".sizes"):
+            tensors[name] = _narrow(values)
     fold_in = json.loads(files[SETTINGS])["fold_in"]
     settings = json.dumps({"kind": KIND, "fold_in": fold_in}).encode()
-    contents = {SETTINGS: settings, ITEMS.file: safetensors.numpy.save(tensors)}
-    return contents, _loss(released, replace(released, items=rounded))
+    return {SETTINGS: settings, ITEMS.file: safetensors.numpy.save(tensors)}
+
+
+def _narrow(values: NDArray[np.int64]) -> NDArray[Any]:
+    """The same numbers in the first of these types that holds them."""
+    low, high = (values.min(), values.max()) if len(values) else (0, 0)
+    for kind in (np.uint8, np.uint16, np.int32):
+        if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
+            return values.astype(kind)
+    return values
 
 
 def _rounded(

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from apportion.accounts import PrivacyReport
-from apportion.accounts.cards import tone_of
-from apportion.accounts.explained import report_panels
+from apportion.accounts.explained import report_sections, tone_of
 from apportion.errors import printable
 from apportion.explore.scripts import PAGE, WORKER, app_file, classic_script, module_names
+from apportion.pages import as_panels
 from apportion.pages.style import PAGE as PAGE_STYLE
 from apportion.pages.style import STYLE
 
@@ -122,7 +122,7 @@ def _index(explorer: Explorer, policy: str, styles: str, scripts: str) -> str:
         "tone": tone_of(report),
         "verdict": _text(report.verdict),
         "note": note,
-        "privacy": report_panels(report),
+        "privacy": as_panels(report_sections(report)),
         "quality": f'<div class="view" id="quality" hidden>{quality}</div>' if quality else "",
         "scripts": scripts,
     }

@@ -16,6 +16,7 @@ from apportion.data import Interactions
 from apportion.errors import DataError, ParameterError
 from apportion.json_text import parse_json
 from apportion.pages import (
+    Section,
     Series,
     details,
     escape,
@@ -194,16 +195,13 @@ def chosen_panel(quality: Quality, at: float) -> str:
     return panels(first, panel("At other epsilons", *overview))
 
 
-def quality_panels(quality: Quality, at: float) -> str:
+def quality_sections(quality: Quality, at: float) -> list[Section]:
     """The same for a page without scripts, at one epsilon and over all."""
-    return join(
-        panel(
-            f"By popularity, at epsilon = {at:g}",
-            paragraph(f"{quality.source} The {quality.metric}; {quality.better} is better."),
-            _chart(quality, at),
-        ),
-        panel("At other epsilons", *_overview(quality)),
-    )
+    lead = paragraph(f"{quality.source} The {quality.metric}; {quality.better} is better.")
+    return [
+        Section(f"By popularity, at epsilon = {at:g}", join(lead, _chart(quality, at))),
+        Section("At other epsilons", join(*_overview(quality))),
+    ]
 
 
 def _chart(quality: Quality, epsilon: float) -> str:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from apportion.pages.text import escape
 
-_WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 560, 56, 12, 12, 34
+# Letters of a chart that is shrunk to a phone are still read: it is hardly wider than one.
+_WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 430, 56, 12, 12, 34
 _COLORS = 5
-_LETTER, _ROW = 6.2, 18
+_LETTER, _ROW = 6.8, 18
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from apportion.pages.charts import color
 from apportion.pages.text import escape
 
-_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 560, 300, 58, 18, 18, 46
-_LINE, _NAMES, _LETTER = 26, 190, 6.2
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 430, 300, 58, 18, 18, 46
+_LINE, _NAMES, _LETTER = 26, 150, 6.8
 
 
 @dataclass(frozen=True)
@@ -110,13 +110,14 @@ def long_bars(
     parts = []
     for row, (name, value) in enumerate(values):
         y = _LINE * row
+        end = wide * max(value, *limits[row : row + 1], 0.0) / most  # beside the bar and its limit
         short = name if len(name) * _LETTER < _NAMES else f"{name[: int(_NAMES / _LETTER) - 1]}…"
         parts.append(
             f'<text x="{_NAMES - 8}" y="{y + 17}" text-anchor="end">{escape(short)}</text>'
             f'<rect x="{_NAMES}" y="{y + 5}" width="{max(1.0, wide * value / most):.1f}" height="16" rx="3" '
             f'fill="{_paint(value, limits[row : row + 1])}">'
             f"<title>{escape(name)}: {value:.3g}{escape(unit)}</title></rect>"
-            f'<text x="{_NAMES + wide * value / most + 7:.1f}" y="{y + 17}">{value:.3g}{escape(unit)}</text>'
+            f'<text x="{_NAMES + end + 7:.1f}" y="{y + 17}">{value:.3g}{escape(unit)}</text>'
         )
         for limit in limits[row : row + 1]:
             x = _NAMES + wide * limit / most

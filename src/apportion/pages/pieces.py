@@ -1,7 +1,7 @@
 """Tables, lists of facts, notes, and the card that a notebook shows."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from apportion.pages.style import STYLE
 from apportion.pages.text import escape
@@ -67,6 +67,35 @@ def panel(title: object, *body: str, wide: bool = False) -> str:
     """A part of a page with a title; a wide one takes the whole width."""
     kind = "ap-panel ap-whole" if wide else "ap-panel"
     return f'<section class="{kind}">{heading(title)}{join(*body)}</section>'
+
+
+class Section(NamedTuple):
+    """A part with a title: a panel of a page, or what a click shows in a card.
+
+    Attributes
+        title: text.
+        body: a piece.
+        wide: whether its panel takes the whole width.
+    """
+
+    title: str
+    body: str
+    wide: bool = False
+
+
+def as_panels(sections: Iterable[Section]) -> str:
+    """Parts as panels of a page."""
+    return panels(*(panel(title, body, wide=wide) for title, body, wide in sections))
+
+
+def folded(sections: Sequence[Section], opened: int = 1) -> str:
+    """The same parts in a card: so many are open, the others show at a click."""
+    return join(
+        *(
+            details(part.title, part.body, opened=place < opened)
+            for place, part in enumerate(sections)
+        )
+    )
 
 
 def panels(*body: str) -> str:

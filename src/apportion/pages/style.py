@@ -39,7 +39,7 @@ html[data-theme="light"] .apportion, body[data-jp-theme-light="true"] .apportion
   {_colors(_LIGHT, notebook=True)}{_SIGNALS_LIGHT}{_SERIES_LIGHT} }}
 html[data-theme="dark"] .apportion, body[data-jp-theme-light="false"] .apportion, .vscode-dark .apportion {{
   {_DARK_RULES} }}
-.apportion.ap-card {{ border: 1px solid var(--ap-line); border-radius: 6px;
+.apportion.ap-card {{ background: var(--ap-ground); border: 1px solid var(--ap-line); border-radius: 6px;
   padding: 8px 14px; margin: 4px 0; }}
 .apportion .ap-title {{ font-weight: 600; margin: 2px 0 6px; }}
 .apportion .ap-good {{ color: var(--ap-good); }} .apportion .ap-warn {{ color: var(--ap-warn); }}
@@ -48,14 +48,15 @@ html[data-theme="dark"] .apportion, body[data-jp-theme-light="false"] .apportion
 .apportion p, .apportion ul {{ margin: 4px 0; }}
 .apportion table {{ border-collapse: collapse; margin: 6px 0; color: inherit; font-size: 13px; }}
 .apportion th, .apportion td {{ text-align: left; vertical-align: top; padding: 2px 12px 2px 0; border: 0;
-  background: none; color: inherit; white-space: normal; overflow-wrap: anywhere; }}
+  background: none; color: inherit; white-space: normal; overflow-wrap: break-word; }}
 .apportion thead th {{ border-bottom: 1px solid var(--ap-line); font-weight: 600; }}
+.apportion .ap-facts td {{ overflow-wrap: anywhere; }}
 .apportion .ap-facts th {{ color: var(--ap-dim); font-weight: 400; white-space: nowrap; }}
 .apportion .ap-number {{ text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }}
 .apportion summary {{ cursor: pointer; }}
 .apportion .ap-wide {{ overflow-x: auto; }}
 .apportion svg {{ display: block; max-width: 100%; height: auto; }}
-.apportion svg text {{ fill: var(--ap-ink); font: 11px system-ui, sans-serif; }}
+.apportion svg text {{ fill: var(--ap-ink); font: 12px system-ui, sans-serif; }}
 .apportion svg .ap-axis {{ stroke: var(--ap-line); }}
 """
 

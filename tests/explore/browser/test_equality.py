@@ -137,6 +137,30 @@ def close(found: Any, expected: Any) -> None:
     np.testing.assert_allclose(found, expected, rtol=0, atol=RTOL * scale)
 
 
+@pytest.mark.parametrize("largest", [200, 60_000, 2**31 - 1, 2**53 + 1])
+@pytest.mark.parametrize("longest", [200, 300, 70_000])
+def test_ids_and_titles_of_any_size_are_read(
+    largest: int, longest: int, watched: Watched, served: Callable[[Explorer], str]
+) -> None:
+    ids = np.array([-largest, *range(1, 12)]) if longest == 300 else np.array([*range(11), largest])
+    titles = ["", "é \u65e5\u672c", *("x" * (longest - place) for place in range(10))]
+    model = make_model(ids, titles=titles)
+    page = watched.open(served(page_of(model)))
+    found = page.evaluate(
+        """async () => {
+          const [{ readModel }, { readFile }] = await Promise.all(
+            ["model", "files"].map((name) => import(new URL(`app/${name}.js`, document.baseURI))));
+          const names = ["model/model.json", "model/items.safetensors"];
+          const { ids, titles, popularity, vectors } = readModel(...await Promise.all(names.map(readFile)));
+          return { ids, titles, popularity: [...popularity], vectors: [...vectors] };
+        }"""
+    )
+    assert found["ids"] == [str(each) for each in ids.tolist()]
+    assert found["titles"] == [title or str(ids[0]) for title in titles]
+    assert found["vectors"] == model.items.ravel().tolist()
+    np.testing.assert_allclose(found["popularity"], model.released.counts, rtol=1e-7)
+
+
 def test_a_direction_that_nothing_determines_is_left_out(
     watched: Watched, served: Callable[[Explorer], str]
 ) -> None:

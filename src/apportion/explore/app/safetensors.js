@@ -6,6 +6,8 @@ const KINDS = {
   F16: Uint16Array,
   I64: BigInt64Array,
   U64: BigUint64Array,
+  I32: Int32Array,
+  U16: Uint16Array,
   I8: Int8Array,
   U8: Uint8Array,
 };
