@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,14 @@ def test_help(arguments: list[str]) -> None:
     assert "Usage: apportion" in result.stdout
     if arguments[-2:] not in (["--help"], ["reproduce", "--help"]):
         assert "Examples" in result.stdout
+
+
+@pytest.mark.parametrize("name", ["explore", "fit", "demo"])
+def test_sentences_of_the_help_break_where_the_terminal_ends(name: str) -> None:
+    said = apportion(name, "--help").stdout.partition("Examples")[0].splitlines()[2:]
+    for line, following in pairwise(said):
+        if line.strip() and following.strip():
+            assert len(line.rstrip()) + 1 + len(following.split()[0]) > 98, line
 
 
 def test_shells_complete_commands_and_options() -> None:

@@ -3,7 +3,6 @@
 import json
 import logging
 import os
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -16,6 +15,7 @@ from apportion.cli.config import to_toml
 from apportion.errors import ApportionError
 from tests.cli.test_commands import apportion
 from tests.cli.test_recommend import interactions, run
+from tests.installed import read_only, setpriv
 
 
 @pytest.fixture(scope="module")
@@ -129,40 +129,32 @@ except OSError:
     pass
 else:
     sys.exit("the installation can be written")
-sys.argv[1:2] = []
+installed = sys.argv.pop(1)
+import apportion
 from apportion.cli import main
+assert apportion.__file__.startswith(installed), apportion.__file__
 main()
 """
 
 
 def test_in_a_container(ratings: Path, tmp_path: Path) -> None:
     """No home, an installation that cannot be written, one gigabyte."""
-    installed, budget = tmp_path / "site", tmp_path / "budget.db"
-    package = Path(ap.__file__).parent
-    shutil.copytree(package, installed / "apportion", ignore=shutil.ignore_patterns("__pycache__"))
-    for path in [installed, *installed.rglob("*")]:
-        path.chmod(0o555 if path.is_dir() else 0o444)
+    budget = tmp_path / "budget.db"
     ap.Budget.create(budget, ap.PrivacyTarget(5, 1e-5))
     more = {"data": str(ratings), "budget": str(budget), "label": "May", "out": "model"}
     write(tmp_path / "training.toml", **more)
-    command = [sys.executable, "-c", CONTAINER, str(installed)]
-    if os.geteuid() == 0:  # who may write everywhere, but without this right
-        setpriv = shutil.which("setpriv")
-        if setpriv is None:
-            pytest.skip("nothing here takes root's right to write everywhere")
-        command = [setpriv, "--bounding-set=-dac_override", *command]
-    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(installed), "TMPDIR": str(tmp_path)}
-    try:
+    command = [*setpriv("--bounding-set=-dac_override"), sys.executable, "-c", CONTAINER]
+    if os.geteuid() == 0 and len(command) == 3:
+        pytest.skip("nothing here takes root's right to write everywhere")
+    with read_only(tmp_path / "site") as installed:
         result = subprocess.run(
-            [*command, "fit", "--config", "training.toml", "--json"],
-            cwd=tmp_path, env=environment, capture_output=True, text=True,
+            [*command, str(installed), "fit", "--config", "training.toml", "--json"],
+            cwd=tmp_path, capture_output=True, text=True, check=False,
+            env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(installed), "TMPDIR": str(tmp_path)},
         )  # fmt: skip
-        assert result.returncode == 0, result.stderr
-        found = json.loads(result.stdout)
-        assert result.stderr == ""
-    finally:
-        for path in [installed, *installed.rglob("*")]:
-            path.chmod(0o755)
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert result.stderr == ""
     [training] = ap.Budget(budget).history()
     model = ap.load(tmp_path / "model")
     assert model.privacy.trail is not None

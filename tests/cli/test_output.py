@@ -14,13 +14,13 @@ from typer.testing import CliRunner
 from apportion.cli import app
 from tests.cli.test_recommend import interactions
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "commands.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs/reference/json.md"
 
 
 def documented() -> dict[str, set[str]]:
     """The fields of each command on the page."""
     found: dict[str, set[str]] = {}
-    for part in PAGE.read_text().split("\n### ")[1:]:
+    for part in PAGE.read_text().split("\n## ")[1:]:
         heading, _, text = part.partition("\n")
         cells = re.findall(r"^\| (`.*?) \| .* \|$", text, re.MULTILINE)
         fields = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
@@ -60,6 +60,7 @@ RUNS = [
     "plan --rating-range 1 5",
     "plan --rating-range 1 5 --users 500 --items 40 --rows 8000",
     "plan --rating-range 1 5 --users 500 --items 40 --rows 8000 --target-rmse 1.05",
+    "plan --implicit --users 3000 --items 400 --rows 60000 --target-recall 0.19 --recall-range 0.18 0.37",
     "budget create budget.db --epsilon 20 --delta 1e-5",
     "prepare ratings.csv --rating-range 1 5 --items public --budget budget.db --out first.json",
     "fit ratings.csv --rating-range 1 5 --items public --budget budget.db --factors 2 --sweeps 1 --out model",

@@ -51,6 +51,22 @@ def test_a_power_law(tmp_path: Path) -> None:
         assert 1 <= float(row["c(n)"]) <= float(row["c(n) at most"])
 
 
+@pytest.mark.parametrize("power", [0.0, 0.7, 1.0, 2.0])
+def test_a_power_law_has_all_rows_that_are_asked_for(power: float) -> None:
+    """Where a task would have more users than there are, the others have the rest."""
+    sizes = study.power_law(10_000, 100, 200_000, power)
+    assert abs(sizes.sum() - 200_000) <= 50
+    assert sizes.max() <= 10_000
+    assert (np.diff(sizes) <= 0).all()
+    assert study.power_law(50, 4, 200, power).tolist() == [50, 50, 50, 50]
+
+
+@pytest.mark.parametrize("rows", [99, 1_000_001])
+def test_too_few_or_too_many_rows_are_refused(rows: int) -> None:
+    with pytest.raises(ap.ParameterError, match="rows"):
+        study.power_law(10_000, 100, rows, 1.0)
+
+
 def test_counts_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "sizes.csv"
     path.write_text("task,people\na,40\nb,0\nc,160\n")

@@ -2,7 +2,7 @@
 
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Annotated, Any, NoReturn
 
@@ -123,8 +123,8 @@ _ENDINGS = ("SIGTERM", "SIGHUP")
 _WRONG, _REFUSED, _RESUMABLE = 1, 3, 4
 
 
-def main() -> None:
-    """Run the command line.
+def main(words: Sequence[str] | None = None) -> None:
+    """Run the command line with these words, by default those that were typed.
 
     Exit codes: 0 done, 1 wrong input, 2 wrong usage, 3 refused by a budget or by the rules of privacy,
     4 interrupted or failed, but to be resumed without paying again, 130 interrupted (143, 129 if told to end
@@ -138,7 +138,7 @@ def main() -> None:
             signal.signal(number, _interrupt)
     replace_what_cannot_be_shown()
     try:
-        app(prog_name="apportion")
+        app(None if words is None else list(words), prog_name="apportion")
     except (ApportionError, OSError) as error:
         if _settings["debug"]:
             raise

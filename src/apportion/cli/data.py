@@ -11,6 +11,7 @@ from rich.table import Table
 from apportion.cli.output import Output, add_command
 from apportion.cli.reading import (
     DataSetName,
+    Encoding,
     ItemColumn,
     Name,
     RatingColumn,
@@ -201,6 +202,7 @@ def summary(
     rating: RatingColumn = None,
     timestamp: TimeColumn = None,
     implicit: Annotated[bool, typer.Option("--implicit", help="Rows without ratings.")] = False,
+    encoding: Encoding = None,
 ) -> None:
     """Show how many users, items and rows there are, how dense and how skewed they are.
 
@@ -211,7 +213,9 @@ def summary(
 
       apportion data summary ratings.csv
     """
-    source = Source(data, data_set, user, item, rating, implicit=implicit, timestamp=timestamp)
+    source = Source(
+        data, data_set, user, item, rating, implicit, timestamp=timestamp, encoding=encoding
+    )
     found = source.read().summary()
     to.result(found.to_dict())
     to.show(str(found), markup=False, soft_wrap=False)
@@ -247,6 +251,7 @@ def split(
         int | None, typer.Option(min=1, help="At random so many rows of every user.")
     ] = None,
     implicit: Annotated[bool, typer.Option("--implicit", help="Rows without ratings.")] = False,
+    encoding: Encoding = None,
     csv: Annotated[bool, typer.Option("--csv", help="CSV files; otherwise Parquet.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same split.")] = 0,
     overwrite: Annotated[
@@ -290,7 +295,9 @@ def split(
         if path.exists() and not overwrite:
             raise ParameterError(f"{path} exists already; --overwrite replaces it")
     with to.status("splitting ..."):
-        source = Source(data, data_set, user, item, rating, implicit=implicit, timestamp=timestamp)
+        source = Source(
+            data, data_set, user, item, rating, implicit, timestamp=timestamp, encoding=encoding
+        )
         whole, shares = source.read(), (1 - share, share)
         parts: tuple[Interactions, ...]
         if before is not None:

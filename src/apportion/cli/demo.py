@@ -77,9 +77,8 @@ def demo(
 
 def _explorer(result: "DemoResult", model: Path) -> "Explorer":
     """The page of the model, with the errors that were measured."""
-    from apportion.explore import Explorer, Line, Quality, chosen_panel
-    from apportion.folders.files import read_files
-    from apportion.folders.kinds import ITEMS, SETTINGS
+    from apportion.explore import Explorer, Line, Quality, chosen_panel, exact
+    from apportion.recommend.files import load
     from apportion.studies.demo import DEFAULT
 
     lines = {name: Line(each.rmse, each.rmse_by_bucket) for name, each in result.errors.items()}
@@ -90,11 +89,10 @@ def _explorer(result: "DemoResult", model: Path) -> "Explorer":
         )
         measured = Quality("RMSE", "lower", source, {target: lines.pop(DEFAULT)}, lines)
         quality = chosen_panel(measured, target)
-    files = read_files(model, ITEMS)
     return Explorer(
         "Apportion demo: invented films",
         result.report,
-        {name: files[name] for name in (SETTINGS, ITEMS.file)},
+        exact(load(model).released),
         quality=quality,
     )
 

@@ -65,10 +65,11 @@ def examine() -> dict[str, Any]:
         "extras": {extra: dict(packages) for extra, packages in _extras().items()},
         "java": _java(),
     }
-    return found | {"advice": list(_advice(found))}
+    return found | {"advice": list(advice(found))}
 
 
-def _advice(found: dict[str, Any]) -> Iterator[str]:
+def advice(found: dict[str, Any]) -> Iterator[str]:
+    """What to do about what is missing, of what ``examine`` has found."""
     if not found["compiled_kernels"]:
         yield f"no compiled kernels: NumPy does their work, many times slower; {_COMPILER}"
     elif found["instruction_set"] != found["instruction_sets"][-1]:

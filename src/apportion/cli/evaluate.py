@@ -9,6 +9,7 @@ import typer
 from apportion.cli.output import Html, Output
 from apportion.cli.reading import (
     DataSetName,
+    Encoding,
     ItemColumn,
     Model,
     Positives,
@@ -58,6 +59,7 @@ def evaluate(
     item: ItemColumn = None,
     rating: RatingColumn = None,
     positives: Positives = None,
+    encoding: Encoding = None,
     html: Html = None,
 ) -> None:
     """Measure a saved model, beside what needs no model, overall and by popularity of items.
@@ -90,12 +92,13 @@ def evaluate(
     explicit = recommender.released.fold_in.feedback == "explicit"
     _check_usage(explicit, test, {"hold-out": hold_out, "history": history}, k, positives)
     events = not explicit
-    source = Source(data, data_set, user, item, rating, implicit=events, positives=positives)
+    read_as: dict[str, Any] = {"implicit": events, "positives": positives, "encoding": encoding}
+    source = Source(data, data_set, user, item, rating, **read_as)
     with to.status("measuring ..."):
         if test is None:
             found = _hold_out(recommender, source, hold_out, 0.8 if history is None else history, k)
         else:
-            wanted = Source(test, None, user, item, rating, implicit=events, positives=positives)
+            wanted = Source(test, None, user, item, rating, **read_as)
             found = _compare(recommender, source, wanted, k)
     if html is not None:
         from apportion.explore import evaluation_page, write_page

@@ -117,14 +117,14 @@ def _explorer(
     quality: list[Path],
     smaller: Compact | None,
 ) -> "tuple[Explorer, Loss | None]":
-    from apportion.explore import Explorer, chosen_panel, compact, groups_of, read_quality
-    from apportion.folders.files import read_files
-    from apportion.folders.kinds import ITEMS, SETTINGS
+    from apportion.explore import Explorer, chosen_panel, compact, exact, groups_of, read_quality
     from apportion.recommend.files import load
 
     released = load(model).released
-    files, lost, note = read_files(model, ITEMS), None, ""
-    if smaller is not None:
+    lost, note = None, ""
+    if smaller is None:
+        files = exact(released)
+    else:
         files, lost = compact(released, smaller.value)
         note = f"Vectors in this page are rounded to {smaller.value}: {lost}."
     known = named = None
@@ -136,7 +136,7 @@ def _explorer(
     page = Explorer(
         title or model.resolve().name,
         released.privacy,
-        {name: files[name] for name in (SETTINGS, ITEMS.file)},
+        files,
         named,
         known,
         note,

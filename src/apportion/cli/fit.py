@@ -1,62 +1,31 @@
 """``apportion fit``: train a recommender privately and save it."""
 
 import json
-import math
-import warnings
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.markup import escape
 
+from apportion.cli import options
 from apportion.cli.config import to_toml
 from apportion.cli.output import Output
 from apportion.cli.reading import (
+    CountRepeats,
     DataSetName,
+    Encoding,
     ItemColumn,
     Positives,
     RatingColumn,
     UserColumn,
+    WeightBound,
+    WeightColumn,
 )
+from apportion.cli.saving import check_target, find_epsilon, training_shown
 from apportion.cli.spark import Master, Store, find_cluster
-from apportion.cli.training import (
-    AllocationName,
-    BudgetFile,
-    Data,
-    Delta,
-    EngineName,
-    EngineOption,
-    Epsilon,
-    Factors,
-    FeatureBound,
-    Implicit,
-    InterceptShare,
-    Items,
-    Label,
-    NotPrivate,
-    Outside,
-    OutsideRange,
-    RatingRange,
-    Regularization,
-    SampledItems,
-    Solver,
-    SolverName,
-    Split,
-    Statistics,
-    StatisticsName,
-    Sweeps,
-    Titles,
-    TopShare,
-    Training,
-    UnobservedWeight,
-    WeightExponent,
-    find_allocation,
-    find_solver,
-    find_source,
-    open_budget,
-)
+from apportion.cli.training import Training, find_allocation, find_solver, find_source, open_budget
 from apportion.data.files import written_whole
-from apportion.errors import ParameterError, printable
+from apportion.errors import printable
 
 # What belongs to one run, not to the training.
 _ONCE = {"overwrite", "checkpoint", "no-checkpoint"}
@@ -64,60 +33,49 @@ _ONCE = {"overwrite", "checkpoint", "no-checkpoint"}
 
 def fit(
     to: Output,
-    data: Data,
+    data: options.Data,
     out: Annotated[Path, typer.Option(help="Folder for the model.")],
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a model that is there already.")
-    ] = False,
+    overwrite: options.Overwrite = False,
     preparation: Annotated[
         Path | None,
         typer.Option(
             help="Resume what apportion prepare released; its other options must be the same."
         ),
     ] = None,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            show_default="in the user's state folder",
-            help="Folder from which a run that was interrupted is resumed: the same command again. It holds "
-            "a secret key, and is removed at the end.",
-        ),
-    ] = None,
-    no_checkpoint: Annotated[
-        bool,
-        typer.Option(
-            "--no-checkpoint",
-            help="Keep nothing: if the run fails, what it has spent is lost.",
-        ),
-    ] = False,
+    checkpoint: options.CheckpointFolder = None,
+    no_checkpoint: options.NoCheckpoint = False,
     data_set: DataSetName = None,
     user: UserColumn = None,
     item: ItemColumn = None,
     rating: RatingColumn = None,
-    implicit: Implicit = False,
+    implicit: options.Implicit = False,
     positives: Positives = None,
-    rating_range: RatingRange = None,
-    outside: OutsideRange = Outside.error,
-    items: Items = None,
-    top_share: TopShare = None,
-    titles: Titles = None,
-    epsilon: Epsilon = None,
-    delta: Delta = 1e-5,
-    budget: BudgetFile = None,
-    label: Label = None,
-    not_private: NotPrivate = False,
-    factors: Factors = None,
-    sweeps: Sweeps = None,
-    intercept_share: InterceptShare = None,
-    allocation: Split = AllocationName.adaptive,
-    weight_exponent: WeightExponent = None,
-    k: SampledItems = None,
-    solver: SolverName = Solver.ssp,
-    statistics: StatisticsName = Statistics.shared,
-    regularization: Regularization = None,
-    unobserved_weight: UnobservedWeight = None,
-    feature_bound: FeatureBound = None,
-    engine: EngineOption = EngineName.auto,
+    weight: WeightColumn = None,
+    count_repeats: CountRepeats = False,
+    weight_bound: WeightBound = None,
+    encoding: Encoding = None,
+    rating_range: options.RatingRange = None,
+    outside: options.OutsideRange = options.Outside.error,
+    items: options.Items = None,
+    top_share: options.TopShare = None,
+    titles: options.Titles = None,
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = 1e-5,
+    budget: options.BudgetFile = None,
+    label: options.Label = None,
+    not_private: options.NotPrivate = False,
+    factors: options.Factors = None,
+    sweeps: options.Sweeps = None,
+    intercept_share: options.InterceptShare = None,
+    allocation: options.Split = options.AllocationName.adaptive,
+    weight_exponent: options.WeightExponent = None,
+    k: options.SampledItems = None,
+    solver: options.SolverName = options.Solver.ssp,
+    statistics: options.StatisticsName = options.Statistics.shared,
+    regularization: options.Regularization = None,
+    unobserved_weight: options.UnobservedWeight = None,
+    feature_bound: options.FeatureBound = None,
+    engine: options.EngineOption = options.EngineName.auto,
     master: Master = None,
     store: Store = None,
     seed: Annotated[
@@ -162,19 +120,22 @@ def fit(
       apportion fit s3a://bucket/plays --engine spark --master spark://host:7077 --store s3a://bucket/rows
       --implicit --items private --out model
     """
-    if not_private and epsilon is not None:
-        raise typer.BadParameter("does not go with --epsilon", param_hint="'--not-private'")
-    if not_private and budget is not None:
-        raise typer.BadParameter("does not go with --budget", param_hint="'--not-private'")
-    if not_private and preparation is not None:
-        raise typer.BadParameter("does not go with --preparation", param_hint="'--not-private'")
+    others = {"--budget": budget, "--preparation": preparation}
     training = Training(
-        source=find_source(data, data_set, (user, item, rating), implicit, positives),
+        source=find_source(
+            data,
+            data_set,
+            (user, item, rating),
+            implicit,
+            positives,
+            (weight, count_repeats, weight_bound),
+            encoding,
+        ),
         items=items,
         top_share=top_share,
         rating_range=rating_range,
         outside=outside,
-        epsilon=math.inf if not_private else 1.0 if epsilon is None else epsilon,
+        epsilon=find_epsilon(not_private, epsilon, others),
         delta=delta,
         allocation=find_allocation(allocation, weight_exponent, k),
         parameters={
@@ -185,7 +146,7 @@ def fit(
             "regularization__items": regularization,
             "regularization__unobserved_weight": unobserved_weight,
             "bounds__feature": feature_bound,
-            "engine": None if engine is EngineName.spark else engine.value,
+            "engine": None if engine is options.EngineName.spark else engine.value,
             "seed": seed,
         },
         cluster=find_cluster(engine.value, master, store),
@@ -193,13 +154,10 @@ def fit(
     )
     with to.status("starting ..."):
         # Imported here so that `apportion --help` answers at once.
-        from apportion.accounts.checkpoint import remove_finished, steps_done
-        from apportion.folders.files import try_target
+        from apportion.accounts.checkpoint import steps_done
         from apportion.recommend.preparation import Preparation
 
-        # What cannot be written should not cost a training.
-        if try_target(out) and not overwrite:
-            raise ParameterError(f"{out} holds a model already; --overwrite replaces it")
+        check_target(out, overwrite=overwrite)
         model = training.model()
         planned = model.plan()
         source = open_budget(budget, label)
@@ -209,29 +167,21 @@ def fit(
         named = training.titles(titles, interactions)
     to.say(planned)
     before = 0 if checkpoint is None else steps_done(checkpoint)
-    with (
-        to.progress() as progress,
-        warnings.catch_warnings(record=True, action="always", category=UserWarning) as warned,
-    ):
-        task = progress.add_task("training", total=None)
+    with training_shown(to, checkpoint) as show:
 
-        def show(done: int, total: int) -> None:
+        def told(done: int, total: int) -> None:
             if done == before > 0:
                 to.say(f"resuming after sweep {done} of {total}")
-            progress.update(task, completed=done, total=total)
+            show(done, total)
 
         model.fit(
             interactions,
-            progress=show,
+            progress=told,
             preparation=prepared,
             budget=source,
             checkpoint=not (no_checkpoint or not_private) if checkpoint is None else checkpoint,
         )
-        model.save(out, named)  # before anything is printed: that can fail, and the budget is spent
-    if checkpoint is not None and checkpoint.exists():
-        remove_finished(checkpoint)
-    for warning in warned:
-        to.warn(warning.message)
+        model.save(out, named)
     _write_options(to, out)
     to.result(
         {
@@ -248,8 +198,8 @@ def _write_options(to: Output, out: Path) -> None:
     """Leave the options beside the model, so that the training is one file. The model is safe by now."""
     from apportion.folders.kinds import OPTIONS
 
-    options = {name: value for name, value in to.given.items() if name not in _ONCE}
-    text = f"# apportion fit --config {OPTIONS}\n{to_toml(options)}"
+    given = {name: value for name, value in to.given.items() if name not in _ONCE}
+    text = f"# apportion fit --config {OPTIONS}\n{to_toml(given)}"
     try:
         with written_whole(out / OPTIONS) as path:
             path.write_text(text, "utf-8")

@@ -1,16 +1,16 @@
 """``apportion fit-tasks``: train one model for each task privately, and save them."""
 
 import json
-import math
-import warnings
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.markup import escape
 
+from apportion.cli import options
 from apportion.cli.output import Output
-from apportion.cli.reading import UserColumn
+from apportion.cli.reading import Encoding, UserColumn
+from apportion.cli.saving import check_target, find_epsilon, training_shown
 from apportion.cli.tasks import (
     FeatureColumns,
     FeatureNorm,
@@ -28,54 +28,33 @@ from apportion.cli.tasks import (
     new_model,
     read_tasks,
 )
-from apportion.cli.training import (
-    BudgetFile,
-    Delta,
-    EngineName,
-    EngineOption,
-    Epsilon,
-    NotPrivate,
-)
-from apportion.errors import ParameterError, printable
+from apportion.errors import printable
 
 
 def fit_tasks(
     to: Output,
     data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV or Parquet file, or folder.")],
     out: Annotated[Path, typer.Option(help="Folder for the models.")],
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a model that is there already.")
-    ] = False,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            show_default="in the user's state folder",
-            help="Folder from which a run that was interrupted is resumed: the same command again. It holds "
-            "a secret key, and is removed at the end.",
-        ),
-    ] = None,
-    no_checkpoint: Annotated[
-        bool,
-        typer.Option(
-            "--no-checkpoint", help="Keep nothing: if the run fails, what it has spent is lost."
-        ),
-    ] = False,
+    overwrite: options.Overwrite = False,
+    checkpoint: options.CheckpointFolder = None,
+    no_checkpoint: options.NoCheckpoint = False,
     user: UserColumn = None,
     task: TaskColumn = None,
     target: TargetColumn = None,
     feature: FeatureColumns = None,
     tasks: TaskList = None,
+    encoding: Encoding = None,
     model: Kind = ModelName.ridge,
     loss: LossOption = LossName.squared,
     intercept: Intercept = False,
     feature_bound: FeatureNorm = None,
     label_bound: LabelBound = None,
     regularization: Penalty = None,
-    epsilon: Epsilon = None,
-    delta: Delta = 1e-5,
-    budget: BudgetFile = None,
-    not_private: NotPrivate = False,
-    engine: EngineOption = EngineName.auto,
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = 1e-5,
+    budget: options.BudgetFile = None,
+    not_private: options.NotPrivate = False,
+    engine: options.EngineOption = options.EngineName.auto,
 ) -> None:
     """Train a linear model for each of many tasks under user-level differential privacy, and save them.
 
@@ -94,9 +73,7 @@ def fit_tasks(
       apportion fit-tasks flowers.csv --model classifier --feature length=0:10 --feature width=0:10
       --tasks public --out flowers
     """
-    if not_private and (epsilon is not None or budget is not None):
-        other = "--epsilon" if epsilon is not None else "--budget"
-        raise typer.BadParameter(f"does not go with {other}", param_hint="'--not-private'")
+    epsilon = find_epsilon(not_private, epsilon, {"--budget": budget})
     if tasks is None and not not_private:
         raise typer.BadParameter(
             "which tasks exist can give a user away. Give a FILE with the public list; or public, if "
@@ -109,18 +86,14 @@ def fit_tasks(
     with to.status("starting ..."):
         # Imported here so that `apportion --help` answers at once.
         from apportion.accounts.budget import Budget
-        from apportion.accounts.checkpoint import remove_finished
-        from apportion.folders.files import try_target
 
-        # What cannot be written should not cost a training.
-        if try_target(out) and not overwrite:
-            raise ParameterError(f"{out} holds a model already; --overwrite replaces it")
+        check_target(out, overwrite=overwrite)
         estimator = new_model(
             model,
             loss,
             intercept,
             features.ranges,
-            epsilon=math.inf if not_private else 1.0 if epsilon is None else epsilon,
+            epsilon=epsilon,
             delta=delta,
             feature_bound=feature_bound,
             label_bound=label_bound,
@@ -131,24 +104,13 @@ def fit_tasks(
         source = None if budget is None else Budget(budget)
     with to.status("reading ..."):
         labels = None if model is ModelName.classifier else target or "label"
-        examples = read_tasks(data, user, task, labels, features, tasks or "public")
+        catalog = tasks or "public"
+        examples = read_tasks(data, user, task, labels, features, catalog, encoding)
     to.say(planned)
-    kept = not (no_checkpoint or not_private or model is ModelName.classifier)
-    with (
-        to.progress() as progress,
-        warnings.catch_warnings(record=True, action="always", category=UserWarning) as warned,
-    ):
-        bar = progress.add_task("training", total=None)
-
-        def show(done: int, total: int) -> None:
-            progress.update(bar, completed=done, total=total)
-
+    kept = not (no_checkpoint or not_private)
+    with training_shown(to, checkpoint) as show:
         estimator.fit(examples, source, kept if checkpoint is None else checkpoint, progress=show)
-        estimator.save(out)  # before anything is printed: that can fail, and the budget is spent
-    if checkpoint is not None and checkpoint.exists():
-        remove_finished(checkpoint)
-    for warning in warned:
-        to.warn(warning.message)
+        estimator.save(out)
     to.result({"model": str(out), "privacy": json.loads(estimator.privacy.to_json())})
     to.show(estimator.privacy)
     to.show(f"saved {escape(printable(out))}")

@@ -22,7 +22,8 @@ def forecast_table(found: "list[Forecast]", unit: float, implicit: bool) -> Tabl
     for name in ("all\nitems", "rarest\nfifth", "2nd", "3rd", "4th", "top\nfifth"):
         table.add_column(name, justify="right")
     if found and found[0].choice.sweeps == 0:
-        table.caption = "popularity alone: for this budget there is too little to learn tastes from"
+        alone = "popularity" if implicit else "averages of users and items"
+        table.caption = f"{alone} alone: for this budget there is too little to learn tastes from"
     for forecast in best_of_each(found):
         choice = forecast.choice
         settings = [str(choice.factors), str(choice.sweeps)]
@@ -49,7 +50,10 @@ def forecast_values(found: "list[Forecast]", unit: float, implicit: bool) -> lis
 
 def best_of_each(found: "list[Forecast]") -> "list[Forecast]":
     """Of forecasts in order, the best for each number of factors, the best first."""
-    best = {forecast.choice.factors: forecast for forecast in reversed(found)}
+    best = {
+        (forecast.choice.factors, forecast.choice.sweeps == 0): forecast
+        for forecast in reversed(found)
+    }
     return sorted(best.values(), key=lambda one: one.error)
 
 

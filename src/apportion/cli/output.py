@@ -130,8 +130,15 @@ def add_command(
     ]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {"ctx": typer.Context, **hints, **shared}
-    run.__doc__ = function.__doc__
+    run.__doc__ = _flowing(inspect.getdoc(function) or "")
     app.command(name)(run)
+
+
+def _flowing(text: str) -> str:
+    """Paragraphs in one line each, so that they break where the terminal ends; indented ones stay."""
+    return "\n\n".join(
+        part if part.startswith(" ") else " ".join(part.splitlines()) for part in text.split("\n\n")
+    )
 
 
 def _is_text(what: Sequence[RenderableType]) -> bool:

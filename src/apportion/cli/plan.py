@@ -1,49 +1,36 @@
 """``apportion plan``: how a training will spend its budget, and what to expect of it. Free: reads no data."""
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from apportion.cli import options
 from apportion.cli.forecasts import data_of_counts, forecast_table, forecast_values
 from apportion.cli.output import Html, Output
 from apportion.cli.reading import DATA_PANEL, Name
-from apportion.cli.training import (
-    AllocationName,
-    Delta,
-    Epsilon,
-    Factors,
-    Implicit,
-    InterceptShare,
-    RatingRange,
-    SampledItems,
-    Solver,
-    Split,
-    Statistics,
-    StatisticsName,
-    Sweeps,
-    TopShare,
-    WeightExponent,
-    find_allocation,
-    find_solver,
-    new_model,
+from apportion.cli.targets import (
+    RecallBetween,
+    TargetLost,
+    TargetRecall,
+    TargetRmse,
+    find_target,
 )
+from apportion.cli.training import find_allocation, find_solver, new_model
 
 if TYPE_CHECKING:
     from apportion.data import Interactions
     from apportion.recommend import MatrixFactorization
     from apportion.recommend.preparation import Preparation
 
-QUALITY_PANEL = "Quality"
 # Where epsilon is looked for: that of the first counts, and how often they are made again.
 _CLEAR, _ROUNDS = 20.0, 2
 
 
 def plan(
     to: Output,
-    rating_range: RatingRange = None,
-    implicit: Implicit = False,
+    rating_range: options.RatingRange = None,
+    implicit: options.Implicit = False,
     users: Annotated[
         int | None,
         typer.Option(min=2, help="About how many there will be.", rich_help_panel=DATA_PANEL),
@@ -83,31 +70,20 @@ def plan(
             rich_help_panel=DATA_PANEL,
         ),
     ] = False,
-    top_share: TopShare = None,
-    target_rmse: Annotated[
-        float | None,
-        typer.Option(
-            help="Ratings: answer with the least epsilon that is expected to reach this RMSE.",
-            rich_help_panel=QUALITY_PANEL,
-        ),
-    ] = None,
-    target_lost: Annotated[
-        float | None,
-        typer.Option(
-            help="Events: answer with the least epsilon at which noise is expected to take away no more "
-            "than this share of what could be learned.",
-            rich_help_panel=QUALITY_PANEL,
-        ),
-    ] = None,
-    epsilon: Epsilon = None,
-    delta: Delta = 1e-5,
-    factors: Factors = None,
-    sweeps: Sweeps = None,
-    intercept_share: InterceptShare = None,
-    allocation: Split = AllocationName.adaptive,
-    weight_exponent: WeightExponent = None,
-    k: SampledItems = None,
-    statistics: StatisticsName = Statistics.shared,
+    top_share: options.TopShare = None,
+    target_rmse: TargetRmse = None,
+    target_recall: TargetRecall = None,
+    recall_range: RecallBetween = None,
+    target_lost: TargetLost = None,
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = 1e-5,
+    factors: options.Factors = None,
+    sweeps: options.Sweeps = None,
+    intercept_share: options.InterceptShare = None,
+    allocation: options.Split = options.AllocationName.adaptive,
+    weight_exponent: options.WeightExponent = None,
+    k: options.SampledItems = None,
+    statistics: options.StatisticsName = options.Statistics.shared,
     html: Html = None,
 ) -> None:
     """Show how a training will spend its budget, and what error to expect. Free: no data is read.
@@ -135,6 +111,8 @@ def plan(
       The other way round: which epsilon does it take?
 
       apportion plan --like ml-1m --target-rmse 0.93
+
+      apportion plan --like ml-1m --implicit --target-recall 0.28 --recall-range 0.18 0.37
     """
     sizes = {"users": users, "items": items, "rows": rows}
     _check_usage(sizes, like, counts, column, preparation)
@@ -150,7 +128,9 @@ def plan(
             "without ratings: --implicit",
             param_hint="'--rating-range'",
         )
-    wanted = _wanted(target_rmse, target_lost, implicit, epsilon, preparation, html)
+    target = find_target(target_rmse, target_recall, recall_range, target_lost, implicit=implicit)
+    if target is not None:
+        _check_target(epsilon, preparation, html)
     if top_share is not None and private_items:
         raise typer.BadParameter("does not go with --private-items", param_hint="'--top-share'")
     from apportion.explore import of_outlook, plan_page, write_page
@@ -169,11 +149,11 @@ def plan(
                 "factors": factors,
                 "sweeps": sweeps,
                 "offsets__intercept_share": intercept_share,
-                "solver": find_solver(Solver.ssp, statistics),
+                "solver": find_solver(options.Solver.ssp, statistics),
             },
         )
         planned = model.plan()
-    if wanted is None:
+    if target is None:
         to.show(planned)
 
     def prepare_at(epsilon: float) -> "Preparation | None":
@@ -185,12 +165,12 @@ def plan(
 
     with to.status("simulating ..."):
         known_before = prepare_at(
-            _CLEAR if wanted is not None and preparation is None else model.epsilon
+            _CLEAR if target is not None and preparation is None else model.epsilon
         )
-    if known_before is None and wanted is not None:
+    if known_before is None and target is not None:
         raise typer.BadParameter(
             "takes public facts: --users, --items and --rows; --like; --counts; or --preparation",
-            param_hint="'--target-rmse' / '--target-lost'",
+            param_hint="'--target-...'",
         )
     if known_before is None:
         if html is not None:
@@ -204,20 +184,28 @@ def plan(
         )
         return
     unit = 1.0 if rating_range is None else model.label_bound_of(_one_row(rating_range))
-    if wanted is not None:
+    if target is not None:
         with to.status("looking for epsilon ..."):
-            needed, best = model.least_epsilon(known_before, wanted / unit)
+            error = target.error / unit
+            needed, best = target.least(model, known_before, error)
             # Of simulated data, once more with counts as noisy as they would be.
             for _ in range(_ROUNDS if preparation is None else 0):
                 again = prepare_at(needed)
                 assert again is not None
-                needed, best = model.least_epsilon(again, wanted / unit)
+                needed, best = target.least(model, again, error)
         model.set_params(epsilon=needed)
         values = forecast_values([best], unit, implicit)
         planned = model.plan()
-        to.result({"plan": planned.to_dict(), "forecasts": values, "least_epsilon": needed})
+        to.result(
+            {
+                "plan": planned.to_dict(),
+                "forecasts": values,
+                "least_epsilon": needed,
+                **target.expected(best.error),
+            }
+        )
         to.show(
-            f"the least epsilon that is expected to reach {wanted:g}: {needed:.3g} at delta = {delta:g}"
+            f"the least epsilon that is expected to reach {target.said:g}: {needed:.3g} at delta = {delta:g}"
         )
         to.show(forecast_table([best], unit, implicit))
         to.show(planned)
@@ -233,29 +221,11 @@ def plan(
     to.show_paths([] if html is None else [html])
 
 
-def _wanted(
-    rmse: float | None,
-    lost: float | None,
-    implicit: bool,
-    epsilon: float | None,
-    preparation: Path | None,
-    html: Path | None,
-) -> float | None:
-    """The error that is to be reached, if one is given."""
-    name, other = ("--target-lost", rmse) if implicit else ("--target-rmse", lost)
-    if other is not None:
-        what = "events, of which no RMSE is known" if implicit else "ratings"
-        raise typer.BadParameter(f"is not for {what}: give {name}", param_hint="'--target-...'")
-    wanted = lost if implicit else rmse
-    if wanted is not None and not 0 < wanted < (1 if implicit else math.inf):
-        raise typer.BadParameter(
-            "must be above 0" + (" and below 1" * implicit), param_hint=f"'{name}'"
-        )
-    if wanted is not None and html is not None:
-        raise typer.BadParameter("does not go with --html", param_hint=f"'{name}'")
-    if wanted is not None and epsilon is not None and preparation is None:
+def _check_target(epsilon: float | None, preparation: Path | None, html: Path | None) -> None:
+    if html is not None:
+        raise typer.BadParameter("does not go with a target", param_hint="'--html'")
+    if epsilon is not None and preparation is None:
         raise typer.BadParameter("is what is looked for", param_hint="'--epsilon'")
-    return wanted
 
 
 def _check_usage(

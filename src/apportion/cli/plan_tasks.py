@@ -4,11 +4,10 @@ from typing import Annotated
 
 import typer
 
+from apportion.cli import options
 from apportion.cli.output import Output
 from apportion.cli.reading import DATA_PANEL
 from apportion.cli.tasks import Intercept, Kind, LossName, LossOption, ModelName, Penalty, new_model
-from apportion.cli.training import Delta, Epsilon
-from apportion.errors import ParameterError
 
 
 def plan_tasks(
@@ -31,8 +30,8 @@ def plan_tasks(
     loss: LossOption = LossName.squared,
     intercept: Intercept = False,
     regularization: Penalty = None,
-    epsilon: Epsilon = None,
-    delta: Delta = 1e-5,
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = 1e-5,
 ) -> None:
     """Show how a training of many tasks will spend its budget, and what to expect of it. No data is read.
 
@@ -69,11 +68,14 @@ def plan_tasks(
         return
     from apportion.tasks import MultiTaskClassifier
 
-    if isinstance(estimator, MultiTaskClassifier):
-        raise ParameterError("there is no forecast for classes: leave out --users")
     with to.status("simulating ..."):
-        found = estimator.forecast(
-            users=users, tasks=tasks, features=features, tasks_per_user=tasks_per_user
-        )
+        if isinstance(estimator, MultiTaskClassifier):
+            found = estimator.forecast(
+                users=users, classes=tasks, features=features, classes_per_user=tasks_per_user
+            )
+        else:
+            found = estimator.forecast(
+                users=users, tasks=tasks, features=features, tasks_per_user=tasks_per_user
+            )
     to.result({"plan": planned.to_dict(), "forecast": found.to_dict()})
     to.show(found)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from apportion.cli.output import Output
-from apportion.cli.reading import Model, shown_id
+from apportion.cli.reading import Encoding, Model, shown_id
 from apportion.cli.tasks import TaskColumn, read_rows
 from apportion.errors import ParameterError
 
@@ -30,6 +30,7 @@ def predict_tasks(
         list[str] | None,
         typer.Option(metavar="COLUMN", help="Copy this column, too; once for each."),
     ] = None,
+    encoding: Encoding = None,
 ) -> None:
     """Predict the label of every row of a file from its task and its features; of classes, the class.
 
@@ -62,11 +63,11 @@ def predict_tasks(
     if isinstance(models, ClassModels):
         if task is not None:
             raise typer.BadParameter("classes are what is predicted", param_hint="'--task'")
-        frame = read_rows(data, None, names, ids, kept)
+        frame = read_rows(data, None, names, ids, kept, encoding)
         found = models.predict(frame.select(names).to_numpy()).tolist()
     else:
         column = task or "task"
-        frame = read_rows(data, column, names, ids, kept)
+        frame = read_rows(data, column, names, ids, kept, encoding)
         found = models.predict(frame[column].to_list(), frame.select(names).to_numpy()).tolist()
         kept = [*kept, column]
     predictions = pl.Series("prediction", [shown_id(each) for each in found])

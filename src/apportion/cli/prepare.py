@@ -6,53 +6,29 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from apportion.cli import options
 from apportion.cli.forecasts import forecast_table, forecast_values
 from apportion.cli.output import Output
 from apportion.cli.reading import (
+    CountRepeats,
     DataSetName,
+    Encoding,
     ItemColumn,
     Positives,
     RatingColumn,
     UserColumn,
+    WeightBound,
+    WeightColumn,
 )
 from apportion.cli.spark import Master, Store, find_cluster
-from apportion.cli.training import (
-    AllocationName,
-    BudgetFile,
-    Data,
-    Delta,
-    EngineName,
-    EngineOption,
-    Epsilon,
-    Factors,
-    Implicit,
-    InterceptShare,
-    Items,
-    Label,
-    Outside,
-    OutsideRange,
-    RatingRange,
-    SampledItems,
-    Solver,
-    Split,
-    Statistics,
-    StatisticsName,
-    Sweeps,
-    TopShare,
-    Training,
-    WeightExponent,
-    find_allocation,
-    find_solver,
-    find_source,
-    open_budget,
-)
+from apportion.cli.training import Training, find_allocation, find_solver, find_source, open_budget
 from apportion.data.files import written_whole
 from apportion.errors import ParameterError
 
 
 def prepare(
     to: Output,
-    data: Data,
+    data: options.Data,
     out: Annotated[
         Path,
         typer.Option(help="File for what was released; fit --preparation FILE resumes it."),
@@ -61,27 +37,31 @@ def prepare(
     user: UserColumn = None,
     item: ItemColumn = None,
     rating: RatingColumn = None,
-    implicit: Implicit = False,
+    implicit: options.Implicit = False,
     positives: Positives = None,
-    rating_range: RatingRange = None,
-    outside: OutsideRange = Outside.error,
-    items: Items = None,
-    top_share: TopShare = None,
-    epsilon: Epsilon = None,
-    delta: Delta = 1e-5,
-    budget: BudgetFile = None,
-    label: Label = None,
+    weight: WeightColumn = None,
+    count_repeats: CountRepeats = False,
+    weight_bound: WeightBound = None,
+    encoding: Encoding = None,
+    rating_range: options.RatingRange = None,
+    outside: options.OutsideRange = options.Outside.error,
+    items: options.Items = None,
+    top_share: options.TopShare = None,
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = 1e-5,
+    budget: options.BudgetFile = None,
+    label: options.Label = None,
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Pay without a budget, and without being asked.")
     ] = False,
-    factors: Factors = None,
-    sweeps: Sweeps = None,
-    intercept_share: InterceptShare = None,
-    allocation: Split = AllocationName.adaptive,
-    weight_exponent: WeightExponent = None,
-    k: SampledItems = None,
-    statistics: StatisticsName = Statistics.shared,
-    engine: EngineOption = EngineName.auto,
+    factors: options.Factors = None,
+    sweeps: options.Sweeps = None,
+    intercept_share: options.InterceptShare = None,
+    allocation: options.Split = options.AllocationName.adaptive,
+    weight_exponent: options.WeightExponent = None,
+    k: options.SampledItems = None,
+    statistics: options.StatisticsName = options.Statistics.shared,
+    engine: options.EngineOption = options.EngineName.auto,
     master: Master = None,
     store: Store = None,
 ) -> None:
@@ -101,7 +81,15 @@ def prepare(
       --preparation first.json --out model
     """
     training = Training(
-        source=find_source(data, data_set, (user, item, rating), implicit, positives),
+        source=find_source(
+            data,
+            data_set,
+            (user, item, rating),
+            implicit,
+            positives,
+            (weight, count_repeats, weight_bound),
+            encoding,
+        ),
         items=items,
         top_share=top_share,
         rating_range=rating_range,
@@ -113,8 +101,8 @@ def prepare(
             "factors": factors,
             "sweeps": sweeps,
             "offsets__intercept_share": intercept_share,
-            "solver": find_solver(Solver.ssp, statistics),
-            "engine": None if engine is EngineName.spark else engine.value,
+            "solver": find_solver(options.Solver.ssp, statistics),
+            "engine": None if engine is options.EngineName.spark else engine.value,
         },
         cluster=find_cluster(engine.value, master, store),
         place=data,

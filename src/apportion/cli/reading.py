@@ -76,6 +76,40 @@ TimeColumn = Annotated[
         rich_help_panel=DATA_PANEL,
     ),
 ]
+WeightColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--weight",
+        metavar="COLUMN",
+        help="Of events: column of how much each row counts beside its user's others.",
+        rich_help_panel=DATA_PANEL,
+    ),
+]
+CountRepeats = Annotated[
+    bool,
+    typer.Option(
+        "--count-repeats",
+        help="Of events: a pair of user and item counts by how often it is there.",
+        rich_help_panel=DATA_PANEL,
+    ),
+]
+WeightBound = Annotated[
+    float | None,
+    typer.Option(
+        show_default="10",
+        help="Of --weight and --count-repeats: the largest weight of a pair; public.",
+        rich_help_panel=DATA_PANEL,
+    ),
+]
+Encoding = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        show_default="utf-8",
+        help="Of the rows' CSV files: latin-1, cp1252, utf-16, ...",
+        rich_help_panel=DATA_PANEL,
+    ),
+]
 Positives = Annotated[
     float | None,
     typer.Option(
@@ -97,6 +131,9 @@ class Source:
         implicit: whether events are wanted, without ratings.
         positives: the lowest rating that is an event, if the data have ratings and events are wanted.
         timestamp: the name of the column of times, or None if they play no part.
+        weight: the column of events' weights; True if repeated rows count.
+        weight_bound: the largest weight of a pair of user and item; None for the usual one.
+        encoding: of a CSV file that is not UTF-8.
     """
 
     path: Path
@@ -107,14 +144,26 @@ class Source:
     implicit: bool = False
     positives: float | None = None
     timestamp: str | None = None
+    weight: str | bool | None = None
+    weight_bound: float | None = None
+    encoding: str | None = None
 
     def __post_init__(self) -> None:
+        if self.weight and (not self.implicit or self.positives is not None):
+            raise typer.BadParameter(
+                "is for events: add --implicit, and leave out --positives",
+                param_hint="'--weight' / '--count-repeats'",
+            )
+        if self.weight_bound is not None and not self.weight:
+            raise typer.BadParameter(
+                "goes with --weight or --count-repeats", param_hint="'--weight-bound'"
+            )
         if self.data_set is None:
             return
-        for name in ("user", "item", "rating", "timestamp"):
-            if getattr(self, name) is not None:
+        for name in ("user", "item", "rating", "timestamp", "weight", "encoding"):
+            if getattr(self, name):
                 raise typer.BadParameter(
-                    "names a column of a file; a data set knows its own", param_hint=f"'--{name}'"
+                    "is for other files; a data set knows its own", param_hint=f"'--{name}'"
                 )
 
     def read(
@@ -145,6 +194,10 @@ class Source:
             raise DataError(f"the model knows none of the items in {self.path}")
         return data
 
+    def bound_of_weights(self) -> dict[str, float]:
+        """As an argument, if one is given."""
+        return {} if self.weight_bound is None else {"weight_bound": self.weight_bound}
+
     def _read_file(
         self,
         items: Path | str | None,
@@ -155,7 +208,7 @@ class Source:
         from apportion.data import Interactions
         from apportion.data.catalog import id_type
         from apportion.data.files import has_column, read_columns
-        from apportion.data.interactions import ALL_RATINGS
+        from apportion.data.sources import ALL_RATINGS
 
         user, item, rating = self.user or "user", self.item or "item", self.rating or "rating"
         rated = not self.implicit or self.positives is not None
@@ -163,7 +216,11 @@ class Source:
         kinds = {item: id_type(catalog if like is None else like)}
         others = [] if self.timestamp is None else [self.timestamp]
         columns = [rating] if rated else []
-        frame = read_columns(self.path, [user, item], columns, kinds, others=others)
+        columns += [self.weight] if isinstance(self.weight, str) else []
+        letters = self.encoding or "utf-8"
+        frame = read_columns(
+            self.path, [user, item], columns, kinds, others=others, encoding=letters
+        )
         if isinstance(items, Path):  # a Parquet file has types of its own
             if frame[item].dtype.is_numeric():
                 like = catalog.to_numpy()
@@ -183,8 +240,10 @@ class Source:
             rating_range=rating_range,
             outside=outside,
             timestamp=self.timestamp,
+            weight=self.weight,
+            **self.bound_of_weights(),
         )
-        if not rated and has_column(self.path, rating):
+        if not (rated or self.weight) and has_column(self.path, rating, letters):
             data.events = ALL_RATINGS
         return data
 

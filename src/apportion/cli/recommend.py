@@ -9,6 +9,7 @@ from rich.table import Table
 
 from apportion.cli.output import Output
 from apportion.cli.reading import (
+    Encoding,
     ItemColumn,
     Model,
     Positives,
@@ -46,6 +47,7 @@ def recommend(
     item: ItemColumn = None,
     rating: RatingColumn = None,
     positives: Positives = None,
+    encoding: Encoding = None,
 ) -> None:
     """Recommend items for one history, or for every user of a file.
 
@@ -81,7 +83,9 @@ def recommend(
             raise typer.BadParameter(
                 "is for models of events; this is one of ratings", param_hint="'--positives'"
             )
-        source = Source(histories, None, user, item, rating, not explicit, positives)
+        source = Source(
+            histories, None, user, item, rating, not explicit, positives, encoding=encoding
+        )
         data = source.read(like=recommender.item_ids)
         lists = _lists(recommender, data, k, to)
         write_frame(_readable(lists) if out.suffix.lower() == ".csv" else lists, out)

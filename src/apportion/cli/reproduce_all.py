@@ -131,7 +131,9 @@ def _benchmarks(
     archives = everything.find_archives(data)
     if not archives:
         names = ", ".join(everything.ARCHIVES.values())
-        raise DataError(f"there is none of {names} in {data}")
+        raise DataError(
+            f"there is none of {names} in {data}; --simulate NAME rehearses without them"
+        )
     read = [read_benchmarks(name, path, None, held_out)[0] for name, path in archives.items()]
     return read, {name: titles_of(name, path) for name, path in archives.items()}, ""
 

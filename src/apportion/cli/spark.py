@@ -57,31 +57,39 @@ class Cluster:
     def read(self, source: Source, place: str, **settings: Any) -> "Interactions":
         """The rows of Parquet files at ``place``, any path of Hadoop's; they are not collected.
 
-        ``settings`` are those of ``Source.read``. If the store was written before, its rows are taken.
+        ``settings`` are those of ``Source.read``. If the store was written before, from the same place and
+        in the same way, its rows are taken.
         """
         from apportion.data import Interactions
         from apportion.data.spark.frames import find_frame
+        from apportion.data.spark.interactions import Reading, check_reading
         from apportion.data.spark.store import is_stored
 
         session = start_session(self.master)
-        if self.store is not None and is_stored(session, self.store):
-            return Interactions.from_store(session, self.store)
-        frame = find_frame(place)
         rated = not source.implicit or source.positives is not None
-        item = source.item or "item"
-        items = settings.pop("items")
-        if isinstance(items, Path):
-            items = _like_column(read_id_list(items), frame, item, items)
-        return Interactions.from_spark(
-            frame,
+        reading = Reading(
             user=source.user or "user",
-            item=item,
+            item=source.item or "item",
             rating=(source.rating or "rating") if rated else None,
-            items=items,
+            rating_range=settings["rating_range"],
+            outside=settings["outside"],
             positives=source.positives,
-            store=self.store,
-            **settings,
+            weight=source.weight,
+            **source.bound_of_weights(),
         )
+        if source.encoding is not None:
+            raise ParameterError("--encoding is for CSV files; --engine spark reads Parquet")
+        items = settings["items"]
+        listed = read_id_list(items) if isinstance(items, Path) else None
+        if self.store is not None and is_stored(session, self.store):
+            stored = Interactions.from_store(session, self.store)
+            if listed is not None:
+                items = ids_like(listed, stored.item_ids, items)
+            check_reading(stored, place, items, reading)
+            return stored
+        if listed is not None:
+            items = _like_column(listed, find_frame(place), reading.item, items)
+        return Interactions.from_spark(place, items=items, store=self.store, **vars(reading))
 
 
 def find_cluster(engine: str, master: str | None, store: str | None) -> Cluster | None:

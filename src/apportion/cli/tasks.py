@@ -188,6 +188,7 @@ def read_tasks(
     label: str | None,
     features: Features,
     catalog: str,
+    encoding: str | None = None,
 ) -> "TaskData":
     """The examples of a file; ``label`` None for classes, which have none."""
     from apportion.data import TaskData
@@ -195,7 +196,7 @@ def read_tasks(
     user, task = user or "user", task or "task"
     tasks: Any = catalog if catalog == "public" else read_id_list(Path(catalog), task)
     labels = [] if label is None else [label]
-    frame = _read(path, [user, task], [*features.names, *labels], task, tasks)
+    frame = _read(path, [user, task], [*features.names, *labels], task, tasks, encoding=encoding)
     if not isinstance(tasks, str):
         if frame[task].dtype.is_numeric():
             frame = frame.with_columns(ids_like(frame[task], tasks.to_numpy(), path))
@@ -207,13 +208,18 @@ def read_tasks(
 
 
 def read_rows(
-    path: Path, task: str | None, features: tuple[str, ...], like: Any, kept: list[str]
+    path: Path,
+    task: str | None,
+    features: tuple[str, ...],
+    like: Any,
+    kept: list[str],
+    encoding: str | None = None,
 ) -> "pl.DataFrame":
     """Rows to predict: their tasks, if they have a column of them, features and columns that are kept."""
     ids = [] if task is None else [task]
     if clash := set(kept) & {*ids, *features}:
         raise ParameterError(f"--keep names {min(clash)!r}, which is read anyway")
-    frame = _read(path, ids, list(features), task, like, kept)
+    frame = _read(path, ids, list(features), task, like, kept, encoding)
     if task is not None:
         frame = frame.with_columns(ids_like(frame[task], like, path))
     return frame
@@ -226,6 +232,7 @@ def _read(
     task: str | None,
     like: Any,
     others: list[str] | None = None,
+    encoding: str | None = None,
 ) -> "pl.DataFrame":
     from apportion.data.catalog import id_type
     from apportion.data.files import read_columns
@@ -234,4 +241,5 @@ def _read(
     if len(set(names)) < len(names):
         raise DataError("one column cannot be two things: user, task, label and features differ")
     kinds = {} if task is None else {task: id_type(like)}
-    return read_columns(path, ids, numbers, kinds, others=others or [])
+    letters = encoding or "utf-8"
+    return read_columns(path, ids, numbers, kinds, others=others or [], encoding=letters)

@@ -139,4 +139,5 @@ def _table(title: str, rows: "Sequence[dict[str, Any]]") -> Table:
 def _number(value: Any) -> str:
     if isinstance(value, str):
         return value
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
+    whole = isinstance(value, int) or 1e3 <= abs(value) < 1e9
+    return f"{value:,.0f}" if whole else f"{value:,.4g}"
