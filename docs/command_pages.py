@@ -12,12 +12,12 @@ from apportion.cli import app
 
 def write_command_page(folder: Path) -> None:
     """``command-line.md``: every command with its help; not kept in the repository."""
-    os.environ["TERMINAL_WIDTH"] = os.environ["COLUMNS"] = "100"
+    os.environ["TERMINAL_WIDTH"] = os.environ["COLUMNS"] = "84"  # what a page has room for
     os.environ["NO_COLOR"] = "1"
     parts = [
         "# The command line\n",
-        "What a command prints where, exit codes and settings in files are on "
-        "[their own page](../commands.md).\n",
+        "[Run it from a script](../how-to/automate.md) has what is printed where, exit codes and "
+        "settings in files; [the fields of `--json`](json.md) are listed by command.\n",
         *_pages(get_command(app), ()),
     ]
     path = folder / "command-line.md"

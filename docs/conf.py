@@ -7,7 +7,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from docs.command_pages import write_command_page
-from docs.docstrings import as_sections
+from docs.docstrings import as_sections, short_types
 
 from apportion.version import __version__
 
@@ -42,4 +42,5 @@ napoleon_use_ivar = True
 def setup(app: Any) -> None:
     """Called by Sphinx."""
     app.connect("autodoc-process-docstring", as_sections, priority=400)  # before napoleon
+    app.connect("autodoc-process-signature", short_types)
     app.connect("builder-inited", lambda _: write_command_page(Path(__file__).parent / "reference"))

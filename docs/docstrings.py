@@ -26,3 +26,27 @@ def _plain(text: str) -> str:
 
 def _indent(line: str) -> str:
     return line[: len(line) - len(line.lstrip())]
+
+
+# What type hints of arrays become when they are printed in full, by the names of their types alone.
+_ARRAY_LIKE = (
+    "_Buffer | _SupportsArray[dtype[Any]] | _NestedSequence[_SupportsArray[dtype[Any]]] | complex | bytes | "
+    "str | _NestedSequence[complex | bytes | str]"
+)
+_ARRAY = re.compile(r"ndarray\[tuple\[Any, \.\.\.\], dtype\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\]")
+_PATH = re.compile(r"~?\b(?:numpy|typing|collections)\.(?:\w+\.)*(?=\w)")
+
+
+def short_types(
+    app: Any, what: str, name: str, one: Any, options: Any, found: Any, gives: Any
+) -> Any:
+    """Signatures with NumPy's own names of the types of arrays."""
+    del app, what, name, one, options
+
+    def short(text: str | None) -> str | None:
+        if text is None:
+            return None
+        text = _PATH.sub("", text).replace(_ARRAY_LIKE, "ArrayLike")
+        return _ARRAY.sub(r"NDArray[\1]", text)
+
+    return short(found), short(gives)
