@@ -60,7 +60,7 @@ audit: $(NATIVE)
 	$(BIN)/pytest -n 2 -q -m slow tests/audit tests/privacy tests/accounts tests/recommend tests/fuzz
 
 # Plants small faults, one at a time, in the Python that bounds, sums and counts, then in the kernels; the tests must
-# notice 95 of 100. docs/mutants.md says why the others do no harm. FEW="--share 0.1" takes a sample.
+# notice 95 of 100. docs/explanation/mutants.md says why the others do no harm. FEW="--share 0.1" takes a sample.
 mutants: export APPORTION_NUM_THREADS = 1
 mutants: export OPENBLAS_NUM_THREADS = 1
 mutants: $(NATIVE)
@@ -137,7 +137,7 @@ lock: $(READY)
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 		--extra accounting --extra losses --extra figures --group dev pyproject.toml -o requirements.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-		--extra spark --extra serving --group service --constraint requirements.lock pyproject.toml \
+		--extra spark --extra spark-connect --extra serving --group service --constraint requirements.lock pyproject.toml \
 		-o requirements-engines.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 		--constraint requirements.lock --group browser -o requirements-browser.lock
