@@ -8,7 +8,7 @@ then matter least.
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -25,9 +25,19 @@ from apportion.privacy import UserBound
 from apportion.threads import thread_count
 from apportion.twins import users as twin
 
-USERS, ITEMS, ROWS = 136_677, 20_108, 10_000_000
-TOP_USERS = 10_000
-SIZES = (32, 64, 128)
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is computed; by default of MovieLens-20M's shape."""
+
+    users: int = 136_677
+    items: int = 20_108
+    rows: int = 10_000_000
+    top_users: int = 10_000
+    sizes: tuple[int, ...] = (32, 64, 128)
+
+
+FULL = Scale()
 
 
 def fastest(*works: Callable[[], object], rounds: int = 5) -> list[float]:
@@ -46,17 +56,18 @@ def solve(start: Any, item: Any, label: Any, items: Any, ridge: Any, shared: Any
     UserSolver(items, shared).solve(start, item, label, ridge)
 
 
-def sweeps() -> None:
-    """User step, statistics and moments of data of MovieLens-20M's shape."""
-    data = ap.simulate_interactions(users=USERS, items=ITEMS, rows=ROWS, rating_range=None)
+def sweeps(scale: Scale = FULL) -> None:
+    """User step, statistics and moments."""
+    users, catalog, rows = scale.users, scale.items, scale.rows
+    data = ap.simulate_interactions(users=users, items=catalog, rows=rows, rating_range=None)
     rng = np.random.default_rng(0)
     start, item = data.by_user.start, data.by_user.other
     label = np.ones(len(item))
     few = np.arange(0, len(start) - 1, 500)  # NumPy takes the time of many
     some = np.concatenate([[0], np.cumsum(np.diff(start)[few])])
     own = np.concatenate([np.arange(start[user], start[user + 1]) for user in few])
-    for d in SIZES:
-        items = rng.normal(size=(ITEMS, d)) / np.sqrt(d)
+    for d in scale.sizes:
+        items = rng.normal(size=(catalog, d)) / np.sqrt(d)
         for feedback in ("explicit", "implicit"):
             implicit = feedback == "implicit"
             ridge = np.full(len(start) - 1, 5.0) if implicit else 0.1 * np.diff(start)
@@ -70,21 +81,21 @@ def sweeps() -> None:
             )
             plain *= len(item) / np.diff(start)[few].sum()
             print(f"user step, {feedback}, d = {d}: {ours:.2f} s, {ours / plain:.3f} x NumPy's")
-        features = rng.normal(size=(USERS, d))
+        features = rng.normal(size=(users, d))
         grids = UserBound(1.0, "A").grid(1.0), UserBound(1.0, "b").grid(1.0)
         session = CpuEngine().load(replace(data.rows(), features=features))
-        session.weigh(ap.UniformWeights().rule(ITEMS, None, 0, lambda: data.graph))
+        session.weigh(ap.UniformWeights().rule(catalog, None, 0, lambda: data.graph))
         session.bound_features(1.0)
         right = queries.RightHandSides(1.0, 1.0)
         by_item = data.by_item
         matrix = scipy.sparse.csr_matrix(
-            (np.ones(len(item)), by_item.other, by_item.start), shape=(ITEMS, USERS)
+            (np.ones(len(item)), by_item.other, by_item.start), shape=(catalog, users)
         )
         X = rng.normal(size=(2**11, d))
 
         def products(X: np.ndarray = X) -> None:
             with threadpool_limits(1):  # threads that wait for each other would count
-                for _ in range(ROWS // len(X) // 20):
+                for _ in range(rows // len(X) // 20):
                     X.T @ X
 
         summed, multiplied, moments, sparse = fastest(
@@ -116,18 +127,20 @@ def sums(session: Session, query: queries.Query, grids: tuple[float, ...]) -> No
         pass
 
 
-def best_items() -> None:
+def best_items(scale: Scale = FULL) -> None:
     """The 20 best of all items for some users, less their histories."""
-    rows = 70 * TOP_USERS
-    data = ap.simulate_interactions(users=TOP_USERS, items=ITEMS, rows=rows, rating_range=None)
+    people, catalog = scale.top_users, scale.items
+    data = ap.simulate_interactions(
+        users=people, items=catalog, rows=70 * people, rating_range=None
+    )
     start, item = data.by_user.start, data.by_user.other
     history = scipy.sparse.csr_matrix(
-        (np.ones(len(item), np.float32), item, start), shape=(len(start) - 1, ITEMS)
+        (np.ones(len(item), np.float32), item, start), shape=(len(start) - 1, catalog)
     )
     rng = np.random.default_rng(0)
-    for d in SIZES:
+    for d in scale.sizes:
         users = rng.normal(size=(len(start) - 1, d)).astype(np.float32)
-        items = rng.normal(size=(ITEMS, d)).astype(np.float32)
+        items = rng.normal(size=(catalog, d)).astype(np.float32)
 
         def ours(users: np.ndarray = users, items: np.ndarray = items) -> None:
             for first in range(0, len(users), 800):
@@ -139,7 +152,7 @@ def best_items() -> None:
 
         mine, its = fastest(ours, peer, rounds=3)
         print(
-            f"20 best for {TOP_USERS:,} users, d = {d}: {mine:.2f} s, {mine / its:.2f} x implicit's topk"
+            f"20 best for {people:,} users, d = {d}: {mine:.2f} s, {mine / its:.2f} x implicit's topk"
         )
 
 

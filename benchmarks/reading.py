@@ -26,14 +26,14 @@ import apportion as ap
 USERS, ITEMS, ROUNDS = 138_493, 26_744, 5
 
 
-def write(folder: Path, rows: int) -> dict[str, Path]:
-    data = ap.simulate_interactions(users=USERS, items=ITEMS, rows=rows)
+def write(folder: Path, rows: int, people: int, catalog: int) -> dict[str, Path]:
+    data = ap.simulate_interactions(users=people, items=catalog, rows=rows)
     order = np.random.default_rng(0).permutation(rows)
     user, item = data.user_of_row[order], data.by_user.other[order].astype(np.int64)
     rating = pl.Series("rating", np.asarray(data.by_user.rating)[order])
     users, items = (
         pl.Series([hashlib.sha1(b"%d" % number).hexdigest()[:length] for number in range(count)])
-        for count, length in ((USERS, 40), (ITEMS, 18))
+        for count, length in ((people, 40), (catalog, 18))
     )
     frames = {
         "numbers": pl.DataFrame({"user": user, "item": item, "rating": rating}),
@@ -82,9 +82,10 @@ def peak(path: Path) -> None:
     print(f"{after - before - held:.0f} MB beyond the {held:.0f} MB of the data")
 
 
-def main(millions: float) -> None:
+def main(millions: float, people: int = USERS, catalog: int = ITEMS) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        for name, path in write(Path(folder), int(millions * 1e6)).items():
+        files = write(Path(folder), int(millions * 1e6), people, catalog)
+        for name, path in files.items():
             peer, ours = fastest(partial(pl.read_parquet, path), partial(read, path))
             for unit, theirs, mine in zip(("s", "CPU s"), peer, ours, strict=True):
                 print(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from benchmarks import descent, foundation, growth, kernels, memory, reading, solves
 from benchmarks.quality import __main__ as quality
-from benchmarks.quality import oracle, report, sets
+from benchmarks.quality import oracle, sets
 
 import apportion as ap
 
@@ -27,18 +27,15 @@ def test_growth(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(growth, "FACTORS", 4)
-    growth.main([0.1, 0.2])
+    growth.main([0.1, 0.2], factors=4)
     assert capsys.readouterr().out.count("s a million") == 2
     assert "<svg" in Path("growth.svg").read_text()
 
 
-def test_kernels(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"USERS": 500, "ITEMS": 100, "ROWS": 50_000, "TOP_USERS": 50}.items():
-        monkeypatch.setattr(kernels, name, value)
-    monkeypatch.setattr(kernels, "SIZES", (4,))
-    kernels.sweeps()
-    kernels.best_items()
+def test_kernels(capsys: pytest.CaptureFixture[str]) -> None:
+    small = kernels.Scale(users=500, items=100, rows=50_000, top_users=50, sizes=(4,))
+    kernels.sweeps(small)
+    kernels.best_items(small)
     assert len(capsys.readouterr().out.splitlines()) == 5
 
 
@@ -48,10 +45,8 @@ def test_memory(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.count("MB beyond data and factors") == 2
 
 
-def test_reading(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "USERS", 300)
-    monkeypatch.setattr(reading, "ITEMS", 200)
-    reading.main(0.01)
+def test_reading(capfd: pytest.CaptureFixture[str]) -> None:
+    reading.main(0.01, people=300, catalog=200)
     assert capfd.readouterr().out.count("MB of the data") == 4
 
 
@@ -74,14 +69,10 @@ TINY = {
 }  # fmt: skip
 
 
-def test_quality(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(quality, "SETS", TINY)
-    monkeypatch.setattr(report, "SETS", TINY)
-    command = "quality --seeds 2 --trials 2 --epsilons 1 --results {0}/q.jsonl --figure {0}/q.svg"
-    monkeypatch.setattr("sys.argv", command.format(tmp_path).split())
-    quality.main()
+def test_quality(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = "--seeds 2 --trials 2 --epsilons 1 --results {0}/q.jsonl --figure {0}/q.svg"
+    words = options.format(tmp_path).split()
+    quality.main(words, TINY)
     first = capsys.readouterr().out
     # Ratings: three baselines, three methods and the oracle, twice, and two trials; events: one baseline.
     assert first.count("\nratings ") + first.startswith("ratings ") == 16
@@ -89,7 +80,7 @@ def test_quality(
     assert "absent: not at hand" in first
     assert "| ratings | 1 |" in first
     assert "<svg" in (tmp_path / "q.svg").read_text()
-    quality.main()  # everything is there: only the table
+    quality.main(words, TINY)  # everything is there: only the table
     second = capsys.readouterr().out
     assert second.count("\nratings ") + second.startswith("ratings ") == 0
     assert first.endswith(second.removeprefix("absent: not at hand, skipped\n"))

@@ -30,7 +30,7 @@ def test_the_index_page_has_no_link_that_leads_nowhere(index_readme: ModuleType)
     text = index_readme.without_links((ROOT / "README.md").read_text("utf-8"))
     links = re.findall(r"\]\(([^)]*)\)", text)
     assert all(link.startswith("https://") for link in links)
-    assert "`docs/guarantee.md`" in text
+    assert "`docs/explanation/guarantee.md`" in text
     assert "## In Python" in text
     shown = index_readme.without_links(
         "![a\nb](x.svg)\n\n[one](docs/a.md#b), [docs/b.md](docs/b.md), [c](https://c)"

@@ -1,4 +1,4 @@
-"""docs/paper.md has every item of the paper, and what it names exists."""
+"""docs/explanation/paper.md has every item of the paper, and what it names exists."""
 
 import ast
 import importlib
@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer.main
 
 import apportion as ap
-from apportion.cli import app
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = (ROOT / "docs/paper.md").read_text("utf-8")
+PAGE = (ROOT / "docs/explanation/paper.md").read_text("utf-8")
 # What LaTeX numbers in the paper; and what has no number but a name.
 THEOREMS = {
     "Definition": ("2.1", "2.2"),
@@ -101,16 +99,6 @@ def test_what_is_called_exists(name: str) -> None:
             importlib.import_module(path)
         found = getattr(found, part)
     assert first in ("ap", "apportion")
-
-
-@pytest.mark.parametrize("line", COMMANDS)
-def test_commands_and_their_options_exist(line: str) -> None:
-    command: Any = typer.main.get_command(app)
-    words = line.split()[1:]
-    while words and not words[0].startswith("-"):
-        command = command.commands[words.pop(0)]
-    known = {option for each in command.params for option in each.opts} | {"--help"}
-    assert {word for word in words if re.match("--[a-z]", word)} <= known
 
 
 @pytest.mark.parametrize("name", TESTS)

@@ -1,4 +1,4 @@
-"""docs/proofs.md has every public name of the kernel, and the sizes on it are right."""
+"""docs/explanation/proofs.md has every public name of the kernel, and the sizes on it are right."""
 
 import ast
 import re
@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[1]
 KERNEL = ROOT / "src/apportion/privacy"
 # The NumPy definition of the sampler is proved on the page, too.
 PROVED = (*sorted(KERNEL.glob("*.py")), ROOT / "src/apportion/twins/noise.py")
-PAGE = (ROOT / "docs/proofs.md").read_text("utf-8")
+PAGE = (ROOT / "docs/explanation/proofs.md").read_text("utf-8")
 ROWS = re.findall(r"^\| `([^`]+)` \|", PAGE, re.MULTILINE)
 SIZES = re.findall(r"^\| `([^`]+/[^`]+)` \| (\d+) \|", PAGE, re.MULTILINE)
 
@@ -30,7 +30,7 @@ def public_names(source: str) -> set[str]:
 @pytest.mark.parametrize("module", PROVED, ids=lambda path: path.stem)
 def test_every_public_name_of_the_kernel_has_its_entry(module: Path) -> None:
     missing = public_names(module.read_text("utf-8")) - set(ROWS)
-    assert not missing, f"docs/proofs.md says nothing of {sorted(missing)}"
+    assert not missing, f"docs/explanation/proofs.md says nothing of {sorted(missing)}"
 
 
 def test_what_is_gone_has_no_entry() -> None:

@@ -116,7 +116,7 @@ SAME = re.compile(r"optimis(m|t)\w*", re.IGNORECASE)
 
 
 def test_one_spelling() -> None:
-    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "src").rglob("*.py")]
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "src").rglob("*.py")]
     for page in pages:
         found = [m[0] for m in OTHER_WORDS.finditer(page.read_text("utf-8"))]
         wrong = [word for word in found if not SAME.fullmatch(word)]

@@ -42,7 +42,6 @@ PUBLIC = "public inputs only: the caller declares them"
 BASELINE = "only for epsilon=inf: NOT PRIVATE"
 
 SPENT = "of what was spent, which is public"
-DECLARED = "declares a release, sums nothing"
 
 # Modules as a whole ...
 HARMLESS: dict[str, str] = {
@@ -67,6 +66,7 @@ HARMLESS: dict[str, str] = {
     "recommend/exact_events.py": BASELINE,
     "recommend/exact_choice.py": BASELINE,
     "recommend/judging.py": AFTER,
+    "recommend/spark_judging.py": AFTER,
     "recommend/planner.py": RELEASED,
     "recommend/capacity.py": RELEASED,
     "tasks/exact.py": BASELINE,
@@ -83,7 +83,7 @@ HARMLESS: dict[str, str] = {
     # ... and functions.
     "allocation/denoising.py": RELEASED,
     "allocation/weights.py::AdaptiveWeights.typical_weights": RELEASED,
-    "data/interactions.py::Interactions._parts": "of the shares of a split, which are settings",
+    "data/splits.py::_parts": "of the shares of a split, which are settings",
     "data/interactions.py::Interactions.take": WHOLE,
     "data/orientation.py::sort_rows": OWN,
     "data/rows.py::Rows.graph": WHOLE,
@@ -105,13 +105,13 @@ HARMLESS: dict[str, str] = {
     "recommend/fold_in.py::FoldIn.solver": f"items: {RELEASED}",
     "recommend/histories.py::Rows.of_users": WHOLE,
     "recommend/intercepts.py::estimate": RELEASED,
-    "recommend/offsets.py::release": DECLARED,
     "recommend/recommender.py::Recommender.similar_blocks": RELEASED,
     "recommend/scoring.py::Scorer.many": WHOLE,
     "recommend/serving.py::penalties": RELEASED,
-    "recommend/training.py::private_step.step": f"items: {RELEASED}",
-    "recommend/training.py::typical_weights": RELEASED,
-    "tasks/descent.py::_project": RELEASED,
+    "recommend/sizes.py": RELEASED,
+    "recommend/sweep.py::private_step.step": f"items: {RELEASED}",
+    "tasks/descent.py::_within": RELEASED,
+    "tasks/descent_errors.py": RELEASED,
     "tasks/shared.py::_sum": RELEASED,
     "tasks/shared.py::positive_part": RELEASED,
     "tasks/shared.py::shrink": RELEASED,
@@ -123,7 +123,7 @@ HARMLESS: dict[str, str] = {
     "twins/sums.py::gram_sums": WHOLE,  # as float64: 2^14 squares of numbers below 2^14 in each
     "twins/sums.py::label_sums": WHOLE,
     "twins/users.py::solve_users": OWN,
-    "twins/users.py::turned_items": RELEASED,
+    "engine/users.py::turned_items": RELEASED,
 }  # fmt: skip
 
 

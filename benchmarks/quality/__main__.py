@@ -3,7 +3,7 @@
 import argparse
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -91,18 +91,18 @@ def best_trial(results: Results, data_set: DataSet, epsilon: float) -> dict[str,
     return dict(min(rows, key=lambda row: sign * float(row["validation"]))["settings"])
 
 
-def main() -> None:
-    options = parse()
+def main(words: Sequence[str] | None = None, sets: Mapping[str, DataSet] = SETS) -> None:
+    options = parse(words, sets)
     results = Results(options.results)
     if not options.report:
         deadline = time.monotonic() + 60 * options.minutes
-        for data_set in [SETS[name] for name in options.sets]:
+        for data_set in [sets[name] for name in options.sets]:
             if not run_set(data_set, options, results, deadline):
                 print("the time is over: call again to go on")
                 break
-    print(report.table(results))
+    print(report.table(results, sets))
     if options.figure is not None:
-        report.figure(results, options.figure)
+        report.figure(results, sets, options.figure)
 
 
 def run_set(
@@ -154,23 +154,23 @@ def run_one(
     return True
 
 
-def parse() -> argparse.Namespace:
+def parse(words: Sequence[str] | None, sets: Mapping[str, DataSet]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.quality")
     parser.add_argument("--data", type=Path, default=Path(), help="folder of .npz archives")
     parser.add_argument("--results", type=Path, default=Path("quality.jsonl"))
     parser.add_argument("--short", action="store_true", help="few sets, seeds and trials")
     parser.add_argument("--report", action="store_true", help="report what is there, run nothing")
     parser.add_argument("--figure", type=Path, help="where to write the figure (SVG or PNG)")
-    parser.add_argument("--sets", nargs="*", choices=list(SETS))
+    parser.add_argument("--sets", nargs="*", choices=list(sets))
     parser.add_argument("--epsilons", nargs="*", type=float, default=list(EPSILONS))
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--trials", type=int)
     parser.add_argument("--minutes", type=float, default=math.inf)
     everything = ["baselines", *methods.METHODS, "oracle"]
     parser.add_argument("--methods", nargs="*", default=everything, choices=everything)
-    options = parser.parse_args()
+    options = parser.parse_args(words)
     if options.sets is None:
-        options.sets = [name for name, each in SETS.items() if each.short or not options.short]
+        options.sets = [name for name, each in sets.items() if each.short or not options.short]
     if options.seeds is None:
         options.seeds = SHORT_SEEDS if options.short else SEEDS
     if options.trials is None:

@@ -1,14 +1,14 @@
 """The table and the figure, from the results alone."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
 from scipy.stats import t
 
 from benchmarks.quality.results import Results
-from benchmarks.quality.sets import SETS, DataSet
+from benchmarks.quality.sets import DataSet
 
 BASELINES = ("constant", "user mean", "bias", "popularity")
 OTHERS = ("AdaDPALS", "AdaDPSGD", "oracle")
@@ -37,12 +37,12 @@ def regret(
     return mean_and_width(sign * (mine[seed] - other[seed]) / other[seed] for seed in both)
 
 
-def table(results: Results) -> str:
+def table(results: Results, sets: Mapping[str, DataSet]) -> str:
     """Markdown: test scores by set and epsilon, and the regret."""
     methods = ("default", *BASELINES, *OTHERS)
     lines = []
     for unseen in (False, True):
-        cells = _cells(results, unseen)
+        cells = _cells(results, sets, unseen)
         if not cells:
             continue
         title = "Never looked at while deciding" if unseen else "Looked at while deciding"
@@ -61,13 +61,15 @@ def table(results: Results) -> str:
     return "\n".join(lines).lstrip()
 
 
-def _cells(results: Results, unseen: bool) -> list[tuple[DataSet, float]]:
+def _cells(
+    results: Results, sets: Mapping[str, DataSet], unseen: bool
+) -> list[tuple[DataSet, float]]:
     found = {(row["set"], float(row["epsilon"])) for row in results if row["method"] == "default"}
-    order = list(SETS)
+    order = list(sets)
     return [
-        (SETS[name], epsilon)
+        (sets[name], epsilon)
         for name, epsilon in sorted(found, key=lambda cell: (order.index(cell[0]), cell[1]))
-        if SETS[name].unseen == unseen
+        if sets[name].unseen == unseen
     ]
 
 
@@ -76,7 +78,7 @@ def _mean(results: Results, name: str, epsilon: float, method: str) -> float:
     return float(np.mean([row["test"] for row in rows])) if rows else math.nan
 
 
-def figure(results: Results, path: Path) -> None:
+def figure(results: Results, sets: Mapping[str, DataSet], path: Path) -> None:
     """By set and epsilon, the error of the default and of the others relative to the best baseline's."""
     import matplotlib as mpl
 
@@ -87,7 +89,7 @@ def figure(results: Results, path: Path) -> None:
         feedback: [
             cell
             for unseen in (False, True)
-            for cell in _cells(results, unseen)
+            for cell in _cells(results, sets, unseen)
             if cell[0].feedback == feedback
         ]
         for feedback in ("explicit", "implicit")
@@ -119,5 +121,5 @@ def figure(results: Results, path: Path) -> None:
         axis.set_xlabel(f"{what} over that of the best private baseline ({better} is better)")
         axis.legend()
     drawing.tight_layout()
-    drawing.savefig(path)
+    drawing.savefig(path, bbox_inches="tight")
     plt.close(drawing)

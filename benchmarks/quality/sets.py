@@ -166,6 +166,12 @@ TASTES = Simulated(5_000, 1_000, 200_000, of_user=0.02, of_item=0.02, of_taste=0
 MIDDLE = Simulated(
     3_000, 200, 45_000, (1, 10), 0.7, of_user=0.8, of_item=0.5, of_taste=0.6, of_noise=2.0
 )
+LONG = Simulated(
+    8_000, 2_000, 240_000, (0, 100), 0.6, of_user=60.0, of_item=120.0, of_taste=100.0, of_noise=300.0,
+    popular_tenth=0.55,
+)  # fmt: skip
+SOME_BOOKS = of_some_users(events("amazon-book.npz", 0.2), 0.33)
+HALF_RATED = of_some_users(events("ml-1m.npz"), 0.5)
 
 SETS = {
     each.name: each
@@ -173,21 +179,32 @@ SETS = {
         DataSet("ml-1m", "explicit", ML_1M, short=True),
         DataSet("ml-1m, 10 a user", "explicit", thinned(ML_1M, 10), short=True),
         DataSet("ml-1m, 5 a user", "explicit", thinned(ML_1M, 5), short=True),
-        DataSet("ml-1m, a tenth of the users", "explicit", of_some_users(ML_1M, 0.1), True, True),
+        DataSet("ml-1m, a tenth of the users", "explicit", of_some_users(ML_1M, 0.1), short=True),
         DataSet("ml-100k", "explicit", ML_100K, short=True),
         DataSet("jester", "explicit", JESTER, short=True),
         DataSet("jester, 5 a user", "explicit", thinned(JESTER, 5), short=True),
         DataSet("simulated, sparse 1-10", "explicit", SPARSE, short=True),
         DataSet("simulated, 159,000 items", "explicit", WIDE),
         DataSet("simulated, 1,000 x 50", "explicit", Simulated(1_000, 50, 12_000)),
-        DataSet("simulated, tastes alone", "explicit", TASTES, True, True),
-        DataSet("simulated, 3,000 x 200, 1-10", "explicit", MIDDLE, True, True),
-        DataSet("simulated, 200 x 20", "explicit", Simulated(200, 20, 2_000), True),
+        DataSet("simulated, tastes alone", "explicit", TASTES, short=True),
+        DataSet("simulated, 3,000 x 200, 1-10", "explicit", MIDDLE, short=True),
+        DataSet("simulated, 200 x 20", "explicit", Simulated(200, 20, 2_000)),
         DataSet("simulated, 100,000 x 500", "explicit", Simulated(100_000, 500, 2_000_000), True),
+        DataSet("ml-1m, 20 a user", "explicit", thinned(ML_1M, 20), True, True),
+        DataSet("ml-1m, a third of the users", "explicit", of_some_users(ML_1M, 0.33), True, True),
+        DataSet("ml-100k, 30 a user", "explicit", thinned(ML_100K, 30), True, True),
+        DataSet("jester, 10 a user", "explicit", thinned(JESTER, 10), True, True),
+        DataSet("simulated, 8,000 x 2,000, 0-100", "explicit", LONG, True, True),
         DataSet("ml-1m, rated 4 or 5", "implicit", events("ml-1m.npz", rated=4.0), short=True),
         DataSet("gowalla", "implicit", events("gowalla.npz", 0.2), short=True),
         DataSet("amazon-book", "implicit", events("amazon-book.npz", 0.2)),
         DataSet("pinterest", "implicit", events("pinterest.npz")),
-        DataSet("gowalla, 5 a user", "implicit", thinned(events("gowalla.npz", 0.2), 5)),
+        DataSet(
+            "gowalla, 5 a user", "implicit", thinned(events("gowalla.npz", 0.2), 5), short=True
+        ),
+        DataSet("gowalla, half of the items", "implicit", events("gowalla.npz", 0.5), True),
+        DataSet("amazon-book, a third of the users", "implicit", SOME_BOOKS, short=True),
+        DataSet("pinterest, 10 a user", "implicit", thinned(events("pinterest.npz"), 10), True),
+        DataSet("ml-1m, all rated, half of the users", "implicit", HALF_RATED, True, True),
     )
 }

@@ -99,9 +99,10 @@ def count_past_the_releases(patch: Patch) -> None:
 def root_of_k(patch: Patch) -> None:
     """The sum of a user's k ratings moves by k times the largest, and is noised for sqrt(k) times that."""
 
-    def mean(settings: Any, session: Any, curator: Any) -> Any:
+    def mean(run: Any, plan: Any) -> Any:
+        session, curator = run.session, run.curator
         rating = session._given.label.astype(float)
-        declared = releases.mean(settings)
+        declared = plan[releases.MEAN]
         bound = UserBound(np.sqrt(2 * session.tasks), "wrong")
         mu = declared.mu(curator.target)
         raw = np.array([[((rating - 3.0) / 2.0).sum(), float(len(rating))]])

@@ -1,7 +1,7 @@
 """The library passes; each planted fault does not.
 
 A sound library fails one of these audits with probability at most 1e-6 each. How often each fault is
-noticed is in docs/audit.md.
+noticed is in docs/explanation/audit.md.
 """
 
 import json

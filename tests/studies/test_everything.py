@@ -1,6 +1,7 @@
 """reproduce all: each model once, resumed, and one page beside the published values."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -170,6 +171,33 @@ def test_claims_are_judged_by_what_was_measured() -> None:
     assert not found[
         "ml-10m: AdaDPALS is better than uniform and tail sampling at every epsilon"
     ].holds
+
+
+def test_equal_scores_are_neither_better_nor_worse() -> None:
+    kinds = [("AdaDPALS", mu) for mu in (0.0, 0.25, 0.5, 1.0, None)]
+    kinds += [("DPALS uniform", None), ("DPALS tail", None)]
+    rows = [{**_row(method, mu, (0.5,) * 5, 0.9), "data": "msd"} for method, mu in kinds]
+    found = [claim for claim in page.claims(_results(rows)) if "exponent 1 is" in claim.what]
+    assert len(found) == 3
+    assert not any(claim.holds for claim in found)
+
+
+def test_neighbors_are_compared_in_every_bucket_and_shown_so() -> None:
+    def shared(method: str, buckets: tuple[float, ...]) -> dict[str, object]:
+        return {"method": method, **{f"bucket_{b}": value for b, value in enumerate(buckets)}}
+
+    overlap = [
+        shared("DPALS uniform", (0.1, 0.2, 0.3, 0.4, 0.5)),
+        shared("DPALS tail", (0.2, 0.2, 0.4, 0.5, 0.6)),
+        shared("AdaDPALS", (0.3, 0.4, 0.5, 0.6, 0.7)),
+    ]
+    results = replace(_results([]), neighbors={"ml-20m": (overlap, [], [])})
+    [claim] = page.claims(results)
+    assert "in every bucket" in claim.what
+    assert "DPALS uniform 0.100 0.200 0.300 0.400 0.500" in claim.measured
+    assert not claim.holds
+    overlap[1]["bucket_1"] = 0.3
+    assert page.claims(results)[0].holds
 
 
 def _results(rows: list[dict[str, object]]) -> page.Results:

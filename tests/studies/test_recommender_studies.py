@@ -12,6 +12,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import apportion as ap
+from apportion.audit.observer import observed
 from apportion.cli import app
 from apportion.cli.reproduce_recommender import skew_table
 from apportion.studies import benchmark, skew
@@ -135,14 +136,14 @@ def test_items_to_look_at_go_from_popular_to_rare(archive: Path) -> None:
 
 
 def test_a_query_without_a_match_is_reported_before_anything_is_trained(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+    run: Run,
 ) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("trained")
-
-    monkeypatch.setattr(ap.MatrixFactorization, "fit", refuse)
-    with pytest.raises(ap.DataError, match="ml-1m has no item with 'Pinocchio' in its title"):
+    with (
+        observed() as seen,
+        pytest.raises(ap.DataError, match="ml-1m has no item with 'Pinocchio' in its title"),
+    ):
         run("neighbors", "--epsilon", "1", "--seeds", "1", "--query", "Pinocchio")
+    assert not seen.blocks
 
 
 def test_neighbors_are_asked_for_as_in_the_paper(archive: Path) -> None:

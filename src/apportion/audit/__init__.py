@@ -1,4 +1,4 @@
-"""Attacks that try to prove the guarantee wrong. See docs/audit.md.
+"""Attacks that try to prove the guarantee wrong. See docs/explanation/audit.md.
 
 A room of its own: an attack drives estimators, of which the trusted kernel must know nothing.
 """

@@ -1,7 +1,8 @@
 """What the paper and its authors' notebook report, to lay beside what is measured here.
 
 Bars are read off the notebook's plots, to about 0.003. Its epsilons are the claimed ones: as released, models
-of that code with a claimed epsilon of 1, 5 and 20 have at least 2.2, 11.9 and 54.5 (``docs/paper.md``).
+of that code with a claimed epsilon of 1, 5 and 20 have at least 2.2, 11.9 and 54.5
+(``docs/explanation/paper.md``).
 """
 
 from typing import Any

@@ -14,7 +14,7 @@ from apportion.data import Graph
 from apportion.data.files import read_columns
 from apportion.data.numeric import read_numbers
 from apportion.data.simulate import simulate_graph
-from apportion.errors import DataError
+from apportion.errors import DataError, ParameterError
 from apportion.privacy import mu_from_epsilon
 from apportion.studies.output import new_figure, style, viridis, write_figure, write_table
 
@@ -31,9 +31,25 @@ _MOST_SOLVED = 2_000_000
 
 
 def power_law(users: int, tasks: int, rows: int, power: float) -> Array:
-    """Task sizes in proportion to rank^-power, at least one and at most all users each, [tasks]."""
+    """Task sizes in proportion to rank^-power, at least one and at most all users each, [tasks].
+
+    They add up to ``rows``, but for rounding: what a task cannot have goes to the others.
+    """
+    if not tasks <= rows <= users * tasks:
+        raise ParameterError(
+            f"rows must be from {tasks:,} (one for each task) to {users * tasks:,} (all users in all tasks), "
+            f"got {rows:,}"
+        )
     share = np.arange(1, tasks + 1, dtype=np.float64) ** -power
-    return np.asarray(np.clip(np.round(rows * share / share.sum()), 1, users), dtype=np.float64)
+
+    def sizes(scale: float) -> Array:
+        return np.asarray(np.clip(scale * share, 1, users), dtype=np.float64)
+
+    low, high = 0.0, users / share[-1]
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if sizes(middle).sum() < rows else (low, middle)
+    return np.round(sizes(high))
 
 
 def read_sizes(path: str | Path, column: str) -> Array:
