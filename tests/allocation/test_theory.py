@@ -15,6 +15,7 @@ from scipy.optimize import minimize
 
 import apportion as ap
 from apportion.allocation import theory
+from apportion.data import Graph
 
 SIZES = np.array([5.0, 20.0, 100.0, 900.0])
 USERS, DIMENSION, LAMBDA, BUDGET = 1000, 7, 0.3, 0.8
@@ -85,8 +86,72 @@ def test_the_extreme_case_of_the_paper() -> None:
     assert theory.improvement_strongly_convex(sizes) == pytest.approx(tasks**nu, rel=0.05)
 
 
+@pytest.mark.parametrize("nu", [1.5, 2.0, 3.0])
+def test_the_gain_for_convex_losses_never_passes_the_root_of_the_number_of_tasks(nu: float) -> None:
+    # The paper's R_0 ~ m^(nu / 2) is right for nu < 1 only: sum sqrt(n_i) >= sqrt(sum n_i).
+    tasks = 10**6
+    sizes = np.ones(tasks)
+    sizes[0] = float(tasks) ** (1 + nu)
+    gain = theory.improvement_convex(sizes)
+    assert 0.9 * math.sqrt(tasks) < gain < math.sqrt(tasks) < 0.1 * tasks ** (nu / 2)
+    assert theory.improvement_strongly_convex(sizes) == pytest.approx(tasks**nu, rel=0.05)
+
+
+def test_every_bound_is_the_paper_s_formula() -> None:
+    """Two tasks of 4 and 16 users, by hand: sum 1 / (omega^2 n) = 1 / (.25 * 4) + 1 / (.04 * 16) = 2.5625."""
+    weights, sizes = np.array([0.5, 0.2]), np.array([4.0, 16.0])
+    d, strong = {"dimension": 3}, {"dimension": 3, "strong_convexity": 0.5}
+    squared = 1 / 0.25 + 1 / 0.04
+    for found, expected in (
+        (
+            theory.ssp_bound(weights, sizes, feature_bound=2, solution_bound=5, **strong),
+            2**4 * 5**2 * 3 / 0.5 * 2.5625,
+        ),
+        (
+            theory.descent_bound_convex(weights, gradient_bound=2, diameter=5, **d),
+            5 * 2 * math.sqrt(2 * 3 * squared),
+        ),
+        (
+            theory.descent_bound_strongly_convex(weights, sizes, gradient_bound=2, **strong),
+            2**2 * 3 / 0.5 * 2.5625,
+        ),
+        (theory.descent_steps_convex(weights, sizes, **d), 2 / 3 * (16 + 256) / squared),
+        (theory.descent_steps_strongly_convex(weights, sizes, **d), 2 / 3 * 20 / 2.5625),
+        (theory.improvement_convex(sizes), math.sqrt(2 * 20) / (2 + 4)),
+        (theory.improvement_strongly_convex(sizes), (1 / 4 + 1 / 16) * 20 / 4),
+        (
+            theory.approximate_bound_ssp(
+                np.array([5.0, 15.0]), sizes, 1.0, users=40, budget=0.1, feature_bound=2,
+                solution_bound=5, **strong,
+            ),
+            2**4 * 5**2 * 3 * 2 / (40 * 0.5 * 0.1) * (6 / 4 + 16 / 16),
+        ),
+    ):  # fmt: skip
+        assert found == pytest.approx(expected)
+    omega = theory.optimal_task_weights(sizes, 0.25, 40, 0.1)  # equation 11, gamma 0
+    np.testing.assert_allclose(omega, sizes**-0.25 / math.sqrt((2 + 4) / (40 * 0.1)))
+    omega = theory.optimal_task_weights(sizes, 0.5, 40, 0.1)  # gamma 1
+    np.testing.assert_allclose(omega, sizes**-0.5 / math.sqrt(2 / (40 * 0.1)))
+
+
+def test_a_complete_graph_is_one_task_of_dimension_m_d() -> None:
+    tasks, sizes = 6, np.full(6, float(USERS))
+    weights = np.full(tasks, math.sqrt(BUDGET / tasks))
+    strong = {"strong_convexity": LAMBDA}
+    one = np.array([math.sqrt(BUDGET)]), sizes[:1]
+    many = theory.descent_bound_strongly_convex(weights, sizes, dimension=DIMENSION, **strong)
+    single = theory.descent_bound_strongly_convex(*one, dimension=tasks * DIMENSION, **strong)
+    assert many / tasks == pytest.approx(single)
+    many = theory.descent_bound_convex(weights, dimension=DIMENSION)
+    assert many / tasks == pytest.approx(
+        theory.descent_bound_convex(one[0], dimension=tasks * DIMENSION)
+    )
+
+
 def test_a_single_task_recovers_the_usual_bound() -> None:
     weights, sizes = np.array([math.sqrt(BUDGET)]), np.array([float(USERS)])
+    convex = theory.descent_bound_convex(weights, dimension=DIMENSION) / USERS
+    assert convex == pytest.approx(math.sqrt(DIMENSION) / (USERS * math.sqrt(BUDGET)))
     per_example = (
         theory.descent_bound_strongly_convex(
             weights, sizes, dimension=DIMENSION, strong_convexity=LAMBDA
@@ -153,6 +218,28 @@ def test_lemma_a4_is_false_where_a_task_is_small(users: int) -> None:
     assert measured >= users / len(sizes)
     assert not theory.lemma_holds(sizes, 0.5, users)
     assert measured <= theory.concentration_bound(sizes, 0.5, users)
+
+
+@pytest.mark.parametrize("exponent", [0.25, 0.5])
+def test_lemma_a4_is_false_for_both_exponents_where_all_tasks_have_one_user(
+    exponent: float,
+) -> None:
+    # m <= n tasks of one user each: that user spends n / m times what the average user spends.
+    tasks = 50
+    for users in (1_000, 100_000):
+        graph = Graph(np.arange(tasks), np.arange(tasks), np.arange(users, dtype=np.uint64), tasks)
+        sizes = graph.task_sizes()
+        weights = theory.optimal_task_weights(sizes, exponent, users)
+        assert theory.measured_concentration(graph, weights) == pytest.approx(users / tasks)
+        assert theory.largest_part(sizes, exponent, users) == pytest.approx(users / tasks)
+        assert not theory.lemma_holds(sizes, exponent, users)
+
+
+def test_the_exponent_of_convex_losses_asks_less_of_the_smallest_task() -> None:
+    sizes = np.array([4.0, 100.0, 100.0])
+    assert theory.largest_part(sizes, 0.5, 1_000) == pytest.approx(1_000 / (3 * 4))
+    mean_of_roots = (2 + 10 + 10) / 3
+    assert theory.largest_part(sizes, 0.25, 1_000) == pytest.approx(1_000 / (3 * 2 * mean_of_roots))
 
 
 @given(

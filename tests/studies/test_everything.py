@@ -13,6 +13,7 @@ from apportion.cli import app
 from apportion.studies import benchmark, everything, page, published, skew
 from apportion.studies.benchmark import Case
 from apportion.studies.everything import Everything, calibrate, estimate, find_archives, simulated
+from tests.studies.recommender import write_archive
 from tests.studies.test_benchmark import write_ml_20m
 
 
@@ -100,9 +101,37 @@ def test_archives_are_found_by_the_names_that_they_are_distributed_under(tmp_pat
         ap.DataError, match=r"none of ml-10m.zip, ml-20m.zip, train_triplets.txt.zip"
     ):
         run("--data", str(tmp_path))
-    for name in ("ml-20m.zip", "train_triplets.txt.zip"):
+    for name in ("ml-1m.zip", "ml-20m.zip", "train_triplets.txt.zip"):
         (tmp_path / name).write_bytes(b"")
     assert list(find_archives(tmp_path)) == ["ml-20m", "msd"]
+    (tmp_path / "ml-20m.zip").unlink()
+    (tmp_path / "train_triplets.txt.zip").unlink()
+    assert list(find_archives(tmp_path)) == ["ml-1m"]
+
+
+def test_ml_1m_stands_in_where_nothing_else_is_there_and_the_page_says_so(tmp_path: Path) -> None:
+    write_archive(tmp_path / "ml-1m.zip")
+    out = tmp_path / "out"
+    options = ("--held-out", "10", "--epsilon", "1", "--out", str(out))
+    printed = run("--data", str(tmp_path), *options)
+    assert "34 models, 0 of them done" in printed
+    assert "None of the paper's data sets is here" in printed
+    text = (out / "page.md").read_text()
+    assert text.startswith("# The paper's figures and tables\n\n**None of the paper's data sets is")
+    # Both protocols, each with the figures of the paper's data set of its kind; nothing is beside them.
+    for piece in (
+        "## ml-1m-rating",
+        "## ml-1m-top-k",
+        "As figure 1:",
+        "As figure 2:",
+        "As figure 11:",
+    ):
+        assert piece in text
+    assert "published" not in text
+    assert "| ml-1m-rating | 120 | 40 | 2,500 |" in text
+    assert "| as figure 3 | ml-1m-rating, AdaDPALS: the best exponent" in text
+    assert "Film " in text  # neighbors, by their titles
+    assert "34 models, 34 of them done" in run("--data", str(tmp_path), *options)
 
 
 def test_a_small_archive_with_few_held_out_users(tmp_path: Path) -> None:

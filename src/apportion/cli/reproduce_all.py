@@ -26,7 +26,8 @@ def reproduce_all(
         Path | None,
         typer.Option(
             help="Folder of the archives as they are distributed: ml-10m.zip, ml-20m.zip, "
-            "train_triplets.txt.zip. Those that are there are used."
+            "train_triplets.txt.zip. Those that are there are used; if none is, ml-1m.zip, which the paper "
+            "does not have, stands in."
         ),
     ] = None,
     simulate: Annotated[
@@ -66,6 +67,7 @@ def reproduce_all(
     from apportion.studies import everything, page, skew
     from apportion.studies.benchmark import EPSILONS
     from apportion.studies.output import check_output
+    from apportion.studies.published import STANDS_FOR
 
     check_output(out)
     begun = time.monotonic()
@@ -75,6 +77,9 @@ def reproduce_all(
     with to.status("measuring the speed of this machine ..."):
         times = everything.estimate(run.jobs, everything.calibrate())
     left = sum(seconds > 0 for seconds in times)
+    stands_in = any(benchmark.name in STANDS_FOR for benchmark in benchmarks)
+    if stands_in:
+        to.show(f"[bold]{page.STANDS_IN}[/bold]")
     for benchmark in benchmarks:
         to.show(f"{benchmark.name}: {benchmark.summary}", soft_wrap=False)
     to.show(
@@ -99,12 +104,15 @@ def reproduce_all(
         to.show(f"{claim.where}: {claim.what}: {claim.measured}: {mark}", soft_wrap=False)
     if rehearsal:
         to.show("[bold]a rehearsal on simulated data: this says nothing about the paper[/bold]")
+    elif stands_in:
+        to.show(f"[bold]{page.STANDS_IN}[/bold]")
     to.show_paths(paths)
     to.result(
         {
             "claims": [asdict(claim) for claim in claims],
             "rows": list(rows),
             "rehearsal": bool(rehearsal),
+            "stands_in": stands_in,
             "files": [str(path) for path in paths],
         }
     )
@@ -114,7 +122,6 @@ def _benchmarks(
     data: Path | None, simulate: "Sequence[str]", scale: float, held_out: int | None
 ) -> "tuple[list[Benchmark], dict[str, Titles], str]":
     from apportion.studies import everything
-    from apportion.studies.benchmark import read_benchmarks
     from apportion.studies.neighbors import titles_of
 
     if (data is None) == (not simulate):
@@ -132,10 +139,16 @@ def _benchmarks(
     if not archives:
         names = ", ".join(everything.ARCHIVES.values())
         raise DataError(
-            f"there is none of {names} in {data}; --simulate NAME rehearses without them"
+            f"there is none of {names} in {data}, nor {everything.STAND_IN}.zip; --simulate NAME rehearses "
+            "without them"
         )
-    read = [read_benchmarks(name, path, None, held_out)[0] for name, path in archives.items()]
-    return read, {name: titles_of(name, path) for name, path in archives.items()}, ""
+    read: list[Benchmark] = []
+    titles: dict[str, Titles] = {}
+    for name, path in archives.items():
+        for benchmark in everything.of_archive(name, path, held_out):
+            read.append(benchmark)
+            titles[benchmark.name] = titles_of(name, path)
+    return read, titles, ""
 
 
 def _duration(seconds: float) -> str:

@@ -98,6 +98,7 @@ class Benchmark(ABC):
 
     def __init__(self, name: str, data: Interactions, settings: Mapping[str, Any]) -> None:
         self.name, self.data, self._settings = name, data, settings
+        self._file = f"{name}.toml"
 
     @abstractmethod
     def split(self, seed: int) -> "Split":
@@ -129,7 +130,7 @@ class Benchmark(ABC):
 
     def model(self, case: Case, seed: int = 0) -> MatrixFactorization:
         """An untrained model; the seed fixes its noise too, so it is NOT PRIVATE once trained."""
-        place = f"{self.name}.toml [{self.protocol}.{case.method}]"
+        place = f"{self._file} [{self.protocol}.{case.method}]"
         own = _of_epsilon(self._settings[case.method], case.epsilon)
         settings = _Table(place, {**self._settings.get("all", {}), **own})
         if case.weight_exponent is not None:

@@ -26,25 +26,44 @@ from apportion.studies.benchmark import (
     Row,
     Split,
     benchmarks_of,
+    read_benchmarks,
 )
 from apportion.studies.exponent import EXPONENTS
 from apportion.studies.neighbors import COMPARED, EXPONENT, Neighbors, Titles
+from apportion.studies.published import figures_of
 
 DATA = ("ml-10m", "ml-20m", "msd")
 # What the archives are called as they are distributed.
 ARCHIVES = {"ml-10m": "ml-10m.zip", "ml-20m": "ml-20m.zip", "msd": "train_triplets.txt.zip"}
+# Where none of them is there. The paper does not use it.
+STAND_IN = "ml-1m"
 _SCALED: tuple[Literal["users", "items", "rows"], ...] = ("users", "items", "rows")
 # Figures 7 and 9: of the Million Song Dataset the paper has least squares, and three exponents.
 _FEW = (0.25, 0.5, 1.0)
 
 
 def find_archives(folder: Path) -> dict[str, Path]:
-    """The archives (or unpacked folders) of the paper's data sets in a folder, by name."""
-    found = {}
-    for name in DATA:
-        places = [folder / each for each in (ARCHIVES[name], f"{name}.zip", name)]
-        found[name] = next((place for place in places if place.exists()), None)
-    return {name: place for name, place in found.items() if place is not None}
+    """The archives (or unpacked folders) of the paper's data sets in a folder, by name.
+
+    If there is none, that of MovieLens-1M, which can stand in.
+    """
+
+    found: dict[str, Path] = {}
+    for name in (*DATA, STAND_IN):
+        places = [folder / each for each in (ARCHIVES.get(name, name), f"{name}.zip", name)]
+        place = next((place for place in places if place.exists()), None)
+        if place is not None and not (name == STAND_IN and found):
+            found[name] = place
+    return found
+
+
+def of_archive(name: str, path: Path, held_out: int | None = None) -> list[Benchmark]:
+    """The benchmark of an archive; of one that stands in both, each under a name of its own."""
+    found = read_benchmarks(name, path, None, held_out)
+    if name == STAND_IN:
+        for each in found:
+            each.name = f"{name}-{each.protocol}"
+    return found
 
 
 def simulated(
@@ -119,7 +138,7 @@ class Everything:
         """Overlaps, lists and unknown titles of the data sets whose neighbors the paper shows."""
         found = {}
         for benchmark in self.benchmarks:
-            if benchmark.name != "ml-20m" or 1.0 not in self.epsilons:
+            if figures_of(benchmark.name) != "ml-20m" or 1.0 not in self.epsilons:
                 continue
             titles = (self.titles or {}).get(benchmark.name, {})
             study = Neighbors(benchmark, titles, epsilons=(1.0,), seeds=self.seeds)
@@ -199,7 +218,8 @@ class Job:
         of_figure = (
             case.epsilon == 1.0 and case.method in COMPARED and case.weight_exponent == exponent
         )
-        return self.benchmark.name == "ml-20m" and (case.method == "ALS" or of_figure)
+        has_neighbors = figures_of(self.benchmark.name) == "ml-20m"
+        return has_neighbors and (case.method == "ALS" or of_figure)
 
     @cached_property
     def _made_with(self) -> dict[str, str]:

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SAMPLED = ("DPALS uniform", "DPALS tail")
+_BESIDE = " (published in brackets)"
+# Said first if so.
+STANDS_IN = (
+    "None of the paper's data sets is here. MovieLens-1M, which the paper does not use, stands in: what "
+    "holds here is about the methods, not about the paper's figures."
+)
 
 
 @dataclass(frozen=True)
@@ -64,11 +70,12 @@ def write(results: Results, folder: Path) -> list[Path]:
             "says nothing about the paper's claims. The data only have the originals' sizes and tails.",
             "",
         ]
+    elif any(row["data"] in published.STANDS_FOR for row in results.rows):
+        lines += [f"**{STANDS_IN}**", ""]
     seeds = len({row["seed"] for row in results.rows})
-    lines += [
-        f"{results.took} Repetitions: {seeds}. Published bars are read off plots, to 0.003.",
-        "",
-    ]
+    beside = any(row["data"] in published.SLICES for row in results.rows)
+    read_off = " Published bars are read off plots, to 0.003." if beside else ""
+    lines += [f"{results.took} Repetitions: {seeds}.{read_off}", ""]
     lines += ["## What the paper says, and whether it holds here", ""]
     lines += _table(
         ("where", "the paper", "here", "holds"),
@@ -91,8 +98,9 @@ def write(results: Results, folder: Path) -> list[Path]:
             bars = [Series(m, {"method": m}, COLORS[METHODS[m].budget]) for m in neighbors.COMPARED]
             label = f"top-{neighbors.K} neighbors shared with ALS"
             write_figure(paths[-1], bar_figure(overlap, bars, label))
-            lines += [f"![Figure 11: neighbors shared with ALS]({name}-overlap.png)", ""]
-            lines += _overlap(overlap)
+            shared = _title(name, 11, "neighbors shared with ALS")
+            lines += [f"![{shared}]({name}-overlap.png)", ""]
+            lines += _overlap(name, overlap)
             lines += _lists(lists, unknown)
     write_text(paths[0], "\n".join(lines).rstrip() + "\n")
     return paths
@@ -125,12 +133,27 @@ def claims(results: Results) -> list[Claim]:
             f"{name}: AdaDPALS shares more neighbors with ALS than tail sampling, that more than uniform, "
             "in every bucket"
         )
-        found.append(Claim("figure 11", what, text, holds))
+        found.append(Claim(_where(name, 11), what, text, holds))
     return found
 
 
+# Of quality against epsilon, and of the weight exponent, by the paper's data set.
+_QUALITY = {"ml-10m": 1, "ml-20m": 2, "msd": 7}
+_EXPONENT = {"ml-10m": 3, "ml-20m": 10}
+
+
+def _where(name: str, figure: int) -> str:
+    """Where the paper says it; of data that it does not have, "as" there."""
+    return f"{'as ' if name in published.STANDS_FOR else ''}figure {figure}"
+
+
+def _title(name: str, figure: int, what: str) -> str:
+    where = _where(name, figure)
+    return f"{where[0].upper()}{where[1:]}: {what}"
+
+
 def _of_methods(name: str, rows: Sequence[Row]) -> list[Claim]:
-    figure = {"ml-10m": "figure 1", "ml-20m": "figure 2"}.get(name, "figure 7")
+    where = _where(name, _QUALITY[published.figures_of(name)])
     found = []
     for adaptive, sampled in (
         ("AdaDPALS", _SAMPLED), ("AdaDPSGD", ("DPSGD uniform", "DPSGD tail")),
@@ -146,16 +169,18 @@ def _of_methods(name: str, rows: Sequence[Row]) -> list[Claim]:
             parts.append(f"epsilon {epsilon:g}: {ours:.3f}, {theirs[0]:.3f}, {theirs[1]:.3f}")
             holds &= all(_better(rows, ours, other) for other in theirs)
         what = f"{name}: {adaptive} is better than uniform and tail sampling at every epsilon"
-        found.append(Claim(figure, what, "; ".join(parts), holds))
+        found.append(Claim(where, what, "; ".join(parts), holds))
     return found
 
 
 def _of_exponents(name: str, rows: Sequence[Row]) -> list[Claim]:
-    figure = "figure 3" if name == "ml-10m" else "figure 10"
+    figure = _EXPONENT.get(published.figures_of(name))
+    if figure is None:
+        return []
     found = []
     for method in ("AdaDPALS", "AdaDPSGD"):
         grid = sorted({r["weight_exponent"] for r in rows if r["method"] == method} - {None})
-        if len(grid) < 4:
+        if not grid:
             continue
         best = []
         for epsilon in private_epsilons(rows):
@@ -167,7 +192,8 @@ def _of_exponents(name: str, rows: Sequence[Row]) -> list[Claim]:
             best.append(grid[int(place)])
         text = ", ".join(exponent.name_of(mu) for mu in best)
         what = f"{name}, {method}: the best exponent is between 1/4 and 1/2"
-        found.append(Claim(figure, what, f"best: {text}", all(0.25 <= mu <= 0.5 for mu in best)))
+        where = _where(name, figure)
+        found.append(Claim(where, what, f"best: {text}", all(0.25 <= mu <= 0.5 for mu in best)))
     return found
 
 
@@ -191,7 +217,7 @@ def _of_buckets(name: str, rows: Sequence[Row]) -> list[Claim]:
             f"{name}, bucket {bucket}: exponent {last} is {'better' if rising else 'worse'} than {first} "
             f"(between them {between})"
         )
-        found.append(Claim("figure 9", what, "; ".join(parts), holds))
+        found.append(Claim(_where(name, 9), what, "; ".join(parts), holds))
     if name == "ml-10m" and 1.0 in private_epsilons(rows):
         for bucket, least in published.GAP.items():
             gap = _gap(rows, bucket)
@@ -232,33 +258,31 @@ def _figures(name: str, rows: Sequence[Row]) -> list[tuple[str, str, "Figure"]]:
         for row in rows
         if row["weight_exponent"] is not None or row["method"] in tradeoff.NOT_PRIVATE
     ]
-    number = {"ml-10m": 1, "ml-20m": 2, "msd": 7}[name]
-    drawn = [
-        (f"{name}-tradeoff.png", f"Figure {number}: quality against epsilon", tradeoff.draw(own))
-    ]
+    like = published.figures_of(name)
+    title = _title(name, _QUALITY[like], "quality against epsilon")
+    drawn = [(f"{name}-tradeoff.png", title, tradeoff.draw(own))]
     if any(row["method"] == "AdaDPSGD" for row in rows):
-        number = 3 if name == "ml-10m" else 10
-        title = f"Figure {number}: the weight exponent"
+        title = _title(name, _EXPONENT[like], "the weight exponent")
         drawn.append((f"{name}-exponent.png", title, exponent.draw(by_exponent)))
-    title = "Figure 9 (and 4): quality by popularity"
+    title = _title(name, 9, "quality by popularity (figure 4 at epsilon 1)")
     return [*drawn, (f"{name}-slices.png", title, slices.figure(rows))]
 
 
 def _statistics(found: skew.Found) -> list[str]:
     lines = []
+    some = any(entry["data"] in published.STATISTICS for entry in found.statistics)
     for entry in found.statistics:
-        n, m, rows = published.STATISTICS[entry["data"]]
-        sizes = (
-            f"{entry['users']:,} ({n:,})",
-            f"{entry['items']:,} ({m:,})",
-            f"{entry['rows']:,} ({rows:,})",
+        known = published.STATISTICS.get(entry["data"])
+        sizes = tuple(
+            f"{entry[key]:,}" + ("" if known is None else f" ({known[place]:,})")
+            for place, key in enumerate(("users", "items", "rows"))
         )
         gains = (f"{entry['top_0.1']:.1%}", f"{entry['R_0']:.2f}", f"{entry['R_1']:.2f}")
         lines.append((entry["data"], *sizes, *gains))
     head = ("data", "n", "m", "rows", "top tenth's share", "R_0", "R_1")
     return [
         "",
-        "## Table 1, and the gains that the theory promises (published in brackets)",
+        f"## Table 1, and the gains that the theory promises{_BESIDE if some else ''}",
         "",
         *_table(head, lines),
     ]
@@ -295,7 +319,7 @@ def _slices(name: str, rows: Sequence[Row]) -> list[str]:
         lines.append((f"{epsilon:g}", _label(method, mu), *cells))
     head = ("epsilon", "", "tail", "1", "2", "3", "head")
     kind = "RMSE" if rows[0]["metric"] == "RMSE" else "Recall@100, 80, 60, 40, 20"
-    return ["", f"Test {kind} by popularity (published in brackets):", "", *_table(head, lines)]
+    return ["", f"Test {kind} by popularity{_BESIDE if known else ''}:", "", *_table(head, lines)]
 
 
 def _grid(rows: Sequence[Row]) -> list[float]:
@@ -306,14 +330,18 @@ def _label(method: str, mu: float | None) -> str:
     return method if mu is None else f"{method}, exponent {exponent.name_of(mu)}"
 
 
-def _overlap(rows: Sequence[Row]) -> list[str]:
+def _overlap(name: str, rows: Sequence[Row]) -> list[str]:
     lines = []
+    known = name not in published.STANDS_FOR
     for method in neighbors.COMPARED:
         ours, theirs = _buckets_of(rows, method=method), published.OVERLAP[method]
-        lines.append((method, *(f"{a:.3f} ({b:.3f})" for a, b in zip(ours, theirs, strict=True))))
+        cells = [
+            f"{a:.3f}" + (f" ({b:.3f})" if known else "") for a, b in zip(ours, theirs, strict=True)
+        ]
+        lines.append((method, *cells))
     head = ("epsilon 1", "tail", "1", "2", "3", "head")
-    title = "Neighbors shared with ALS (published in brackets, where an item is its own neighbor: + 0.05):"
-    return [title, "", *_table(head, lines)]
+    beside = " (published in brackets, where an item is its own neighbor: + 0.05)" if known else ""
+    return [f"Neighbors shared with ALS{beside}:", "", *_table(head, lines)]
 
 
 def _lists(rows: Sequence[Row], unknown: Sequence[str]) -> list[str]:

@@ -3,8 +3,9 @@
 Let omega_i be the weights of equation 11, for which the average user spends B = sum_i (n_i / n) omega_i^2,
 and let users take part in tasks at random (Assumption 4.1). The lemma says that there is a constant c such
 that no user spends more than c B log n. It is false: if a task has a single user, that user spends at least
-omega_i^2 = n B / m for exponent 1/2, which exceeds c B log n as soon as n > c m log n. Its proof bounds the
-variance of what a user spends by (m / n) B^2, where (n / m) B^2 is what follows: it needs m >= n.
+omega_i^2 = n B / m for exponent 1/2, which exceeds c B log n as soon as n > c m log n; for exponent 1/4 the
+same happens if all tasks have a single user, or as n grows. Its proof bounds the variance of what a user
+spends by (m / n) B^2, where (n / m) B^2 is what follows: it needs m >= n.
 
 What is true. Let K = max_i omega_i^2 / B, the largest part that one task can have in a user's spending. What
 task i adds, X_i, is omega_i^2 with probability at most n_i / n, else 0. The X_i are independent, at most K B,
@@ -18,6 +19,7 @@ holds for all n users together with probability 1 - n^-2, and says
 
 which is of the order of log n if and only if K is bounded: no task may be so small that one user of it spends
 far more than the average. For exponent 1/2, K = n / (m min n_i): the smallest task needs about n / m users.
+For exponent 1/4, K = n / (m sqrt(min n_i) a), a being the mean of sqrt(n_i), which asks for less.
 """
 
 import math
