@@ -15,7 +15,7 @@ from apportion.cli.config import to_toml
 from apportion.errors import ApportionError
 from tests.cli.test_commands import apportion
 from tests.cli.test_recommend import interactions, run
-from tests.installed import read_only, setpriv
+from tests.installed import memory_group, read_only, setpriv
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +122,12 @@ def test_what_is_written_is_read_again() -> None:
 
 CONTAINER = """
 import os, resource, sys
-resource.setrlimit(resource.RLIMIT_DATA, (2**30, 2**30))
+group = sys.argv.pop(1)
+if group:
+    with open(os.path.join(group, "cgroup.procs"), "w") as joined:
+        joined.write(str(os.getpid()))
+else:
+    resource.setrlimit(resource.RLIMIT_DATA, (2**30, 2**30))
 try:
     open(os.path.join(sys.argv[1], "apportion", "written"), "w")
 except OSError:
@@ -132,13 +137,15 @@ else:
 installed = sys.argv.pop(1)
 import apportion
 from apportion.cli import main
+from apportion.limits import memory
+assert not group or memory() == 2**30, memory()
 assert apportion.__file__.startswith(installed), apportion.__file__
 main()
 """
 
 
 def test_in_a_container(ratings: Path, tmp_path: Path) -> None:
-    """No home, an installation that cannot be written, one gigabyte."""
+    """No home, an installation that cannot be written, a control group of one gigabyte."""
     budget = tmp_path / "budget.db"
     ap.Budget.create(budget, ap.PrivacyTarget(5, 1e-5))
     more = {"data": str(ratings), "budget": str(budget), "label": "May", "out": "model"}
@@ -146,9 +153,9 @@ def test_in_a_container(ratings: Path, tmp_path: Path) -> None:
     command = [*setpriv("--bounding-set=-dac_override"), sys.executable, "-c", CONTAINER]
     if os.geteuid() == 0 and len(command) == 3:
         pytest.skip("nothing here takes root's right to write everywhere")
-    with read_only(tmp_path / "site") as installed:
+    with read_only(tmp_path / "site") as installed, memory_group(2**30) as group:
         result = subprocess.run(
-            [*command, str(installed), "fit", "--config", "training.toml", "--json"],
+            [*command, str(group or ""), str(installed), "fit", "--config", "training.toml", "--json"],
             cwd=tmp_path, capture_output=True, text=True, check=False,
             env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(installed), "TMPDIR": str(tmp_path)},
         )  # fmt: skip
