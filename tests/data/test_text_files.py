@@ -13,6 +13,7 @@ import apportion as ap
 from apportion.data.files import is_text
 from apportion.data.text_files import _told_size
 from tests.data.test_reading import rows
+from tests.machines import this_much_memory
 
 ROWS = [("ann", "Alien, the film", 4.0), ("ann", "Brazil; 1985", 2.0), ("bob", 'say "no"', 5.0)]
 FRAME = pl.DataFrame(ROWS, schema=["user", "item", "rating"], orient="row")
@@ -77,12 +78,9 @@ def test_the_size_that_zstandard_tells(size: int) -> None:
     assert _told_size(start.ljust(18, b"\0")) == size
 
 
-def test_what_no_memory_holds_is_not_unpacked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_no_memory_holds_is_not_unpacked(tmp_path: Path) -> None:
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"user,item,rating\n" + b"\n" * 2**24))
-    monkeypatch.setattr("apportion.data.memory._memory", lambda: 2**22)
-    with pytest.raises(ap.DataError, match="does not fit into the memory"):
+    with this_much_memory(2**22), pytest.raises(ap.DataError, match="does not fit into the memory"):
         read(tmp_path / "a.csv.gz")
     huge = b"\x28\xb5\x2f\xfd" + bytes([3 << 6 | 1 << 5]) + struct.pack("<Q", 2**50)
     (tmp_path / "a.zst").write_bytes(huge.ljust(40, b"\0"))

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import apportion as ap
-from apportion.engine import CpuEngine, Engine, ReferenceEngine, choice, cpu, find_engine
+from apportion.engine import CpuEngine, Engine, ReferenceEngine, find_engine
 from apportion.engine.choice import ENGINES
 from apportion.native import kernels
+from tests.machines import nothing_compiled
 
 compiled = pytest.mark.skipif(kernels is None, reason="no compiled kernels")
 
@@ -26,15 +27,13 @@ def test_an_engine_is_itself() -> None:
     assert find_engine(engine) is engine
 
 
-def test_where_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "kernels", None)
-    monkeypatch.setattr(cpu, "_native", None)
-    choice._say_what_is_missing.cache_clear()
-    with pytest.warns(UserWarning, match="apportion doctor says what to install"):
-        assert isinstance(find_engine("auto"), ReferenceEngine)
-    assert isinstance(find_engine("auto"), ReferenceEngine)  # and says it once
-    with pytest.raises(ap.ParameterError, match='use engine="reference"'):
-        find_engine("cpu")
+def test_where_nothing_is_compiled() -> None:
+    with nothing_compiled():
+        with pytest.warns(UserWarning, match="apportion doctor says what to install"):
+            assert isinstance(find_engine("auto"), ReferenceEngine)
+        assert isinstance(find_engine("auto"), ReferenceEngine)  # and says it once
+        with pytest.raises(ap.ParameterError, match='use engine="reference"'):
+            find_engine("cpu")
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,23 @@
 """The best columns and scores, compiled and in NumPy, from any number of threads."""
 
+from collections.abc import Iterator
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
 from apportion.engine import topk
 from apportion.native import kernels
-from apportion.twins import topk as twin
+from tests.machines import nothing_compiled
 from tests.threads import this_many_threads
 
 
 @pytest.fixture(params=["compiled", "twin"], autouse=True)
-def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "twin":
-        monkeypatch.setattr(topk, "_topk", twin)
-    elif kernels is None:
+def kind(request: pytest.FixtureRequest) -> Iterator[None]:
+    if request.param == "compiled" and kernels is None:
         pytest.skip("no compiled kernels")
+    with nothing_compiled() if request.param == "twin" else nullcontext():
+        yield
 
 
 RNG = np.random.default_rng(5)

@@ -1,15 +1,16 @@
 """Users' vectors outside a session, compiled and in NumPy, against LAPACK."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from apportion.engine import users
 from apportion.engine.users import UserSolver
 from apportion.native import kernels
+from tests.machines import nothing_compiled
 from tests.threads import this_many_threads
 
 
@@ -29,13 +30,12 @@ ITEMS = 300
 
 
 @pytest.fixture(params=["compiled", "twin"], autouse=True)
-def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def kind(request: pytest.FixtureRequest) -> Iterator[str]:
     """With compiled kernels, and as where there are none."""
-    if request.param == "twin":
-        monkeypatch.setattr(users, "kernels", None)
-    elif kernels is None:
+    if request.param == "compiled" and kernels is None:
         pytest.skip("no compiled kernels")
-    return str(request.param)
+    with nothing_compiled() if request.param == "twin" else nullcontext():
+        yield str(request.param)
 
 
 @pytest.fixture(autouse=True)

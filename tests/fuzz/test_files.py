@@ -14,6 +14,7 @@ import apportion as ap
 from apportion.cli.reading import read_id_list, read_title_file
 from apportion.data.datasets import DATA_SETS, read_data_set, read_titles
 from tests.fuzz.harness import OUTSIDE, RATING, USER, Fuzz, check_secrets, mutated, seeds, tree
+from tests.machines import this_much_memory
 
 ROWS = f"user,item,rating\n{USER},1,{RATING}\n{USER},2,3\nb,1,5\n".encode()
 
@@ -99,16 +100,14 @@ def test_odd_tables(fuzz: Fuzz, tmp_path: Path, columns: dict[str, Any]) -> None
     fuzz.case(lambda: read_id_list(tmp_path / "rows.parquet"))
 
 
-def test_a_table_that_no_memory_holds(
-    fuzz: Fuzz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_that_no_memory_holds(fuzz: Fuzz, tmp_path: Path) -> None:
     """Some kilobytes can hold any number of equal rows; the file is refused before it is read."""
     frame = pl.DataFrame({"user": [1], "item": [1], "rating": [1.0]})
     rows = pl.concat([frame] * 2).select(pl.all().repeat_by(500_000).explode())
     rows.write_parquet(tmp_path / "rows.parquet")
     assert (tmp_path / "rows.parquet").stat().st_size < 100_000
-    monkeypatch.setattr("apportion.data.memory._memory", lambda: 2**20)
-    found = fuzz.case(lambda: use(tmp_path / "rows.parquet"))
+    with this_much_memory(2**20):
+        found = fuzz.case(lambda: use(tmp_path / "rows.parquet"))
     assert isinstance(found, ap.DataError)
     assert "does not fit into the memory" in str(found)
 

@@ -1,9 +1,11 @@
 """Noise: cryptographic, discrete Gaussian, and a function of (key, stream, step, task) alone."""
 
 import copy
+import os
 import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -191,12 +193,20 @@ def test_of_many_threads_one_claims_a_source() -> None:
             assert sum(pool.map(claim, range(4))) == 1
 
 
-def test_a_forked_process_draws_no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forked_process_draws_no_noise() -> None:
     source = NoiseSource()
     source.sample_key("g", 0)
-    monkeypatch.setattr(
-        "os.getpid", lambda: -1
-    )  # as in a child, which has all of its parent's memory
+    child = os.fork()  # it has all of its parent's memory
+    if child == 0:
+        with suppress(BaseException):
+            _refused(source)
+            os._exit(0)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    source.sample_key("g", 1)  # the parent goes on
+
+
+def _refused(source: NoiseSource) -> None:
     for use in (
         lambda: source.discrete_gaussian("s", 0, 0, 3, SCALES),
         lambda: source.sample_key("g", 0),

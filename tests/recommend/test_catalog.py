@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import apportion as ap
+from tests.machines import this_much_memory
 
 
 def data(public: bool = False, users: int = 600) -> ap.Interactions:
@@ -51,23 +52,23 @@ class TestPrivate:
         counts = dict(zip(model.item_ids, model.released.counts, strict=True))
         assert counts["common 0"] == pytest.approx(600, abs=30)
 
-    def test_how_many_items_are_found_decides_no_error(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_how_many_items_are_found_decides_no_error(self) -> None:
         # A user with many items of its own would decide whether a model "fits into the memory".
-        monkeypatch.setattr("apportion.data.memory._memory", lambda: 8 * 2 * 100)
         settings: dict[str, Any] = {"factors": 2, "sweeps": 1, "feedback": "implicit"}
         private = ap.PrivateCatalog(share=0.5, cap=6)
-        model = ap.MatrixFactorization(**settings, epsilon=4.0, catalog=private).fit(data())
-        assert len(model.item_ids) <= 100 < data().items
-        for public in (
-            ap.MatrixFactorization(**settings, epsilon=math.inf, catalog=private),
-            ap.MatrixFactorization(**settings, epsilon=4.0),
+        with this_much_memory(8 * 2 * 100):
+            model = ap.MatrixFactorization(**settings, epsilon=4.0, catalog=private).fit(data())
+            assert len(model.item_ids) <= 100 < data().items
+            for public in (
+                ap.MatrixFactorization(**settings, epsilon=math.inf, catalog=private),
+                ap.MatrixFactorization(**settings, epsilon=4.0),
+            ):
+                with pytest.raises(ap.DataError, match="does not fit into the memory"):
+                    public.fit(data(public=True))
+        with (
+            this_much_memory(8),
+            pytest.raises(ap.DataError, match="does not fit") as refused,  # by what was released
         ):
-            with pytest.raises(ap.DataError, match="does not fit into the memory"):
-                public.fit(data(public=True))
-        monkeypatch.setattr("apportion.data.memory._memory", lambda: 8)
-        with pytest.raises(ap.DataError, match="does not fit") as refused:  # by what was released
             ap.MatrixFactorization(**settings, epsilon=4.0, catalog=private).fit(data())
         assert "releases: 1" in refused.value.__notes__[0]
 

@@ -390,6 +390,16 @@ def notices(fit: Fit, data: Data, neighbor: Data) -> bool:
     return False
 
 
+def astray(fit: Fit, where: Any, name: str, fault: Callable[[Any], Any]) -> Fit:
+    """The training with ``where.name`` replaced by what the fault makes of the training's own data."""
+
+    def led(data: Any) -> Any:
+        with mock.patch.object(where, name, fault(data)):
+            return fit(data)
+
+    return led
+
+
 def plant(patch: pytest.MonkeyPatch, method: str, fault: Callable[[Any], Any]) -> None:
     """Put a fault in the place of a session's method. ``fault`` is given the honest method."""
     patch.setattr(LocalSession, method, fault(getattr(LocalSession, method)))

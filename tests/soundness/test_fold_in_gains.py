@@ -1,11 +1,11 @@
 """The release that chooses how strongly users' vectors are penalized: no user moves it by more than one."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
-from apportion.engine import session
 from apportion.engine.gains import fold_in_gains
 from apportion.engine.queries import FoldInGains
 from apportion.privacy import truncated
@@ -46,20 +46,28 @@ def test_with_a_penalty_that_is_given_there_is_no_such_release() -> None:
     assert NAME not in [record.name for record in model.privacy.ledger]
 
 
+def solver(session: Any) -> Any:
+    """How the session solves users' vectors."""
+    return partial(session._kernels.solve_users, bound=None, stretch=False)
+
+
 def test_gains_that_are_not_scaled_down_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "scale_down", lambda norms, bound: np.ones_like(norms))
-    monkeypatch.setattr(np, "clip", lambda values, low, high: 10 * values)
+    def fault(honest: Any) -> Any:
+        def of_any_size(self: Any, query: FoldInGains, grid: float) -> Any:
+            gains = 10 * fold_in_gains(solver(self), self._chosen, query)
+            return truncated(gains, grid).sum(axis=0, keepdims=True)
+
+        return of_any_size
+
+    plant(monkeypatch, "_fold_in_gains", fault)
     assert notices(training(), *neighbors(worst_users()["extremes in turn"]))
 
 
 def test_sums_over_ratings_instead_of_users_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     def fault(honest: Any) -> Any:
         def of_rows(self: Any, query: FoldInGains, grid: float) -> Any:
-            def solve(*systems: Any) -> Any:
-                return self._kernels.solve_users(*systems, bound=None, stretch=False)
-
             rows = np.diff(self._chosen.start)[:, None]
-            gains = rows * fold_in_gains(solve, self._chosen, query)
+            gains = rows * fold_in_gains(solver(self), self._chosen, query)
             return truncated(gains, grid).sum(axis=0, keepdims=True)
 
         return of_rows

@@ -12,11 +12,19 @@ import pytest
 import apportion as ap
 from apportion.allocation.scaling import normalized
 from apportion.data import Graph
-from apportion.engine import session
-from apportion.privacy import UserWeights, clip_values
+from apportion.privacy import UserWeights
 from apportion.privacy.bounds import ROUNDING
 from tests.soundness import test_recommender as recommender
-from tests.soundness.harness import TASKS, Array, caught, neighbors, notices, ridge, worst_users
+from tests.soundness.harness import (
+    TASKS,
+    Array,
+    caught,
+    neighbors,
+    notices,
+    plant,
+    ridge,
+    worst_users,
+)
 
 EXTRA = worst_users()["ordinary"]
 
@@ -74,8 +82,14 @@ def test_what_is_said_about_private_numbers_is_caught(kind: str, speak: Any) -> 
 
 
 def test_centering_by_everybodys_mean_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    clip = clip_values
-    monkeypatch.setattr(session, "clip_values", lambda y, bound: clip(y, bound) - 0.05 * y.mean())
+    def fault(honest: Any) -> Any:
+        def centered(self: Any, query: Any) -> Any:
+            labels, share = honest(self, query)
+            return labels - 0.05 * labels.mean(), share
+
+        return centered
+
+    plant(monkeypatch, "_bounded_labels", fault)
     assert caught(ridge(ap.AdaptiveWeights()), EXTRA)
 
 

@@ -14,8 +14,6 @@ import pytest
 
 import apportion as ap
 from apportion.allocation import weights as weights_of_tasks
-from apportion.data import Graph
-from apportion.engine import session
 from apportion.engine.feed import released
 from apportion.engine.queries import Counts, Gramian
 from apportion.privacy import UserWeights
@@ -24,7 +22,7 @@ from apportion.recommend import training as steps
 from apportion.recommend.intercepts import learn_intercepts
 from apportion.recommend.preparation import Preparation
 from apportion.recommend.prepare import prepare
-from tests.soundness.harness import VICTIM, Change, check, notices, plant, plant_kernel
+from tests.soundness.harness import VICTIM, Change, astray, check, notices, plant, plant_kernel
 
 ITEMS, RANGE = 15, (1.0, 5.0)
 
@@ -206,6 +204,11 @@ class TestPlantedFaults:
     def caught(name: str, **settings: Any) -> bool:
         return notices(training(**settings), *neighbors(worst_users()[name]))
 
+    @staticmethod
+    def led_astray(where: Any, name: str, wrong: Any, **settings: Any) -> bool:
+        fit = astray(training(**settings), where, name, lambda data: wrong)
+        return notices(fit, *neighbors(worst_users()["ordinary"]))
+
     def test_nothing_planted(self) -> None:
         assert not self.caught("extremes in turn")
         assert not self.caught("extremes in turn", feedback="implicit", **DESCENT)
@@ -225,30 +228,28 @@ class TestPlantedFaults:
         assert self.caught("extremes in turn", **weak)
         assert self.caught("extremes in turn", **weak, feedback="implicit")
 
-    def test_exact_number_of_users(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_exact_number_of_users(self) -> None:
         def exact(run: Any, plan: Any) -> Any:
             found = prepare(run, plan)
             return replace(found, users=float(run.data.users))
 
-        monkeypatch.setattr(steps, "prepare", exact)
-        assert self.caught("ordinary", **SHARED)
+        assert self.led_astray(steps, "prepare", exact, **SHARED)
 
     def test_ratings_not_clipped(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(session, "clip_values", lambda values, bound: values)
+        plant(monkeypatch, "_bounded_labels", lambda honest: lambda self, _: (self._labels, None))
         weak = {"regularization": 1e-3, "bounds__label": 0.5}
         assert self.caught("extremes in turn", **weak, solver__clip="row")
 
-    def test_exact_counts_in_the_regularizer(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_exact_counts_in_the_regularizer(self) -> None:
         def leaking(run: Any, plan: Any, preparation: Any, sizes: Any) -> Any:
             [(_, (users,))] = run.session.exact_sums(Counts(1))
             return learn_intercepts(
                 run, plan, preparation, replace(sizes, counts=users[:, 0] + 1.0)
             )
 
-        monkeypatch.setattr(steps, "learn_intercepts", leaking)
-        assert self.caught("ordinary")
+        assert self.led_astray(steps, "learn_intercepts", leaking)
 
-    def test_gramian_not_released(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_gramian_not_released(self) -> None:
         def leaking(session: Any, query: Any, release: Any) -> Any:
             values = released(session, query, release)
             if isinstance(query, Gramian):
@@ -256,31 +257,26 @@ class TestPlantedFaults:
                 return (units[0] * release.grids[0],)
             return values
 
-        monkeypatch.setattr(sweeps, "released", leaking)
-        assert self.caught("ordinary", feedback="implicit")
+        assert self.led_astray(sweeps, "released", leaking, feedback="implicit")
 
-    def test_weights_of_a_user_above_its_budget(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_weights_of_a_user_above_its_budget(self) -> None:
         def unchecked(user: Any, task: Any, raw: Any) -> UserWeights:
             weights = UserWeights(user, task, np.zeros(len(raw)))
             object.__setattr__(weights, "values", np.ones(len(raw)))
             return weights
 
-        monkeypatch.setattr(weights_of_tasks, "normalized", unchecked)
+        fit = astray(training(), weights_of_tasks, "normalized", lambda data: unchecked)
         with pytest.raises((AssertionError, ap.ReleaseError)):
-            check(training(), *neighbors(worst_users()["everything at the top"]))
+            check(fit, *neighbors(worst_users()["everything at the top"]))
 
-    def test_first_items_from_the_data(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_first_items_from_the_data(self) -> None:
         first = sweeps.first_items
-        fit = training()
 
-        def with_leak(data: ap.Interactions) -> Any:
-            def leaking(*given: Any) -> Any:
-                return first(*given) / math.sqrt(data.users)
+        def fault(data: ap.Interactions) -> Any:
+            return lambda *given: first(*given) / math.sqrt(data.users)
 
-            monkeypatch.setattr(sweeps, "first_items", leaking)
-            return fit(data)
-
-        assert notices(with_leak, *neighbors(worst_users()["ordinary"]))
+        fit = astray(training(), sweeps, "first_items", fault)
+        assert notices(fit, *neighbors(worst_users()["ordinary"]))
 
     def test_catalog_of_the_data(self) -> None:
         # Without a public list, and none chosen privately, the items that exist give a user away.
@@ -288,8 +284,8 @@ class TestPlantedFaults:
             training()(neighbors(worst_users()["ordinary"], items=None)[0])
 
     def test_too_many_items_counted_for_the_catalog(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(
-            Graph, "sample", lambda self, at_most, key: np.ones(len(self.user), dtype=bool)
+        plant(
+            monkeypatch, "candidates", lambda honest: lambda self, _, key: honest(self, 10**6, key)
         )
         catalog = ap.PrivateCatalog(share=0.5, cap=2)
         fit = training(catalog=catalog, epsilon=50.0, feedback="implicit")

@@ -1,12 +1,11 @@
 """Row 3: labels and features are clipped to public bounds, and the noise is scaled by them."""
 
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 import apportion as ap
-from apportion.engine import session
 from tests.soundness.harness import (
     FEATURE_BOUND,
     LABEL_BOUND,
@@ -30,9 +29,10 @@ def test_the_noise_is_scaled_by_the_bounds() -> None:
 
 def test_missing_clipping_of_labels_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     # Twice the bound: what is far beyond it gives nothing at all.
-    monkeypatch.setattr(
-        session, "clip_values", lambda values, bound: np.clip(values, -2 * bound, 2 * bound)
-    )
+    def fault(honest: Any) -> Any:
+        return lambda self, query: honest(self, replace(query, label_bound=2 * query.label_bound))
+
+    plant(monkeypatch, "_bounded_labels", fault)
     assert caught(ridge(ap.UniformWeights()), EXTRA)
 
 

@@ -8,11 +8,11 @@ import pytest
 
 import apportion as ap
 from apportion.data.centering import Centering, rating_moments
-from apportion.engine import session
 from apportion.engine.queries import Means, RatingMoments
-from apportion.privacy import truncated
+from apportion.privacy import scale_down, truncated
+from apportion.privacy.bounds import row_norms
 from apportion.recommend import offsets
-from tests.soundness.harness import check, notices, plant
+from tests.soundness.harness import astray, check, notices, plant
 from tests.soundness.test_recommender import RANGE, neighbors, training, worst_users
 
 GLOBAL = {"offsets__center": "global"}
@@ -77,26 +77,33 @@ def test_moments_of_ratings_instead_of_users_are_caught(monkeypatch: pytest.Monk
 
 def test_variances_that_are_not_halved_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     # A user with two ratings at both ends has a sample variance of 2: with its other parts a norm of sqrt(7).
-    real = rating_moments
+    def fault(honest: Any) -> Any:
+        def doubled(self: Any, query: RatingMoments, grid: float) -> Any:
+            given = self._given
+            parts = rating_moments(given.start, given.label, query.middle, query.half)
+            parts *= [1, 1, 1, 1, 2]
+            if scaled:
+                parts *= scale_down(row_norms(parts), 2.0)[:, None]
+            return truncated(parts, grid).sum(axis=0, keepdims=True)
 
-    def doubled(*given: Any) -> Any:
-        return real(*given) * [1, 1, 1, 1, 2]
+        return doubled
 
     two = (np.array([0, 1]), np.array([1.0, 5.0]))
-    monkeypatch.setattr(session, "rating_moments", doubled)
+    plant(monkeypatch, "_rating_moments", fault)
+    scaled = True
     assert not notices(training(), *neighbors(two))  # scaled down, whatever they are
-    monkeypatch.setattr(session, "scale_down", lambda norms, bound: np.ones_like(norms))
+    scaled = False
     assert notices(training(), *neighbors(two))
 
 
-def test_exact_moments_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exact_moments_are_caught() -> None:
     def unreleased(run: Any, plan: Any) -> Any:
         noisy = real(run, plan)
         return replace(noisy, mean=offsets.compute(run.settings, run.session).mean)
 
     real = offsets.release
-    monkeypatch.setattr(offsets, "release", unreleased)
-    assert notices(training(), *neighbors(TOP))
+    fit = astray(training(), offsets, "release", lambda data: unreleased)
+    assert notices(fit, *neighbors(TOP))
 
 
 def test_the_range_is_a_public_input() -> None:
@@ -121,20 +128,30 @@ def test_a_sum_over_ratings_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_means_beyond_their_range_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     # Ratings are within the public range; if they are not, means are clipped all the same.
-    real = Centering.centers
+    def far_off(honest: Any) -> Any:
+        def shifted(self: Any, query: Means, grid: float) -> Any:
+            query = replace(query, middle=query.middle - 2 * query.half)
+            if clipped:
+                return honest(self, query, grid)
+            centers = Centering("user", query.middle).centers(self._given.start, self._given.label)
+            parts = np.stack([(centers - query.middle) / query.half, np.ones(len(centers))], axis=1)
+            return truncated(parts, grid).sum(axis=0, keepdims=True)
 
-    def far_off(self: Centering, start: Any, rating: Any) -> Any:
-        return real(self, start, rating) * 3.0
+        return shifted
 
-    monkeypatch.setattr(Centering, "centers", far_off)
+    plant(monkeypatch, "_means", far_off)
+    clipped = True
     assert not notices(training(**GLOBAL), *neighbors(TOP))
-    monkeypatch.setattr(np, "clip", lambda values, low, high: values)
+    clipped = False
     assert notices(training(**GLOBAL), *neighbors(TOP))
 
 
 def test_everybody_s_exact_mean_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def everybody(self: Centering, start: Any, rating: Any) -> Any:
-        return np.full(len(start) - 1, rating.mean())
+    def fault(honest: Any) -> Any:
+        def everybody(self: Any) -> Any:
+            return self._chosen.label.astype(float) - self._given.label.mean()
 
-    monkeypatch.setattr(Centering, "centers", everybody)
+        return everybody
+
+    plant(monkeypatch, "_centered", fault)
     assert notices(training(), *neighbors(TOP))

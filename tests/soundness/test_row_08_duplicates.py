@@ -1,11 +1,11 @@
 """Row 8: repeating rows does not buy influence."""
 
-import numpy as np
+from typing import Any
+
 import pytest
 
 import apportion as ap
-from apportion.privacy import UserWeights
-from tests.soundness.harness import Array, caught, compare, neighbors, ridge, worst_users
+from tests.soundness.harness import caught, compare, neighbors, plant, ridge, worst_users
 
 EXTRA = worst_users()["at the bound in all tasks"]
 REPEATED = worst_users()["each row a hundred times"]
@@ -22,8 +22,14 @@ def test_a_hundred_copies_count_once() -> None:
 
 
 def test_copies_that_count_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def counted(self: UserWeights, pair_of_row: Array) -> Array:
-        return np.asarray(self.values[pair_of_row])
+    def fault(honest: Any) -> Any:
+        def counted(self: Any, rule: Any) -> None:
+            honest(self, rule)
+            _, pair_of_row = self._chosen.graph()
+            if pair_of_row is not None:
+                self._row_weight = self._weights.values[pair_of_row]
 
-    monkeypatch.setattr(UserWeights, "per_row", counted)
+        return counted
+
+    plant(monkeypatch, "weigh", fault)
     assert caught(ridge(ap.AdaptiveWeights()), REPEATED)

@@ -11,16 +11,24 @@ import numpy as np
 import pytest
 
 import apportion as ap
-from apportion.data.centering import Centering
 from apportion.engine import queries, session
 from apportion.engine.feed import released
-from apportion.privacy import NoiseSource, UserWeights, bounds
+from apportion.privacy import NoiseSource, bounds
 from apportion.privacy.bounds import ROUNDING
 from apportion.recommend import choose, intercepts, popularity, run
 from apportion.recommend.capacity import Capacity
 from apportion.recommend.intercepts import estimate
 from apportion.recommend.planner import forecasts
-from tests.soundness.harness import Change, Tape, check, notices, plant, plant_kernel, recording
+from tests.soundness.harness import (
+    Change,
+    Tape,
+    astray,
+    check,
+    notices,
+    plant,
+    plant_kernel,
+    recording,
+)
 from tests.soundness.test_recommender import (
     DESCENT,
     ITEMS,
@@ -134,8 +142,7 @@ def test_ratings_without_a_range(name: str, clip: str, label_bound: float) -> No
 
 def sized(monkeypatch: pytest.MonkeyPatch, size: float) -> None:
     """Multiply all labels."""
-    labels = Centering.labels
-    monkeypatch.setattr(Centering, "labels", lambda *given: size * labels(*given))
+    plant(monkeypatch, "_centered", lambda honest: lambda self: size * honest(self))
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-200, 1e-160, 1e-100, 1e150, 1e200])
@@ -281,9 +288,10 @@ class TestPlantedFaults:
     def test_norms_without_their_weights(self, monkeypatch: pytest.MonkeyPatch) -> None:
         # The root mean square is the norm where all weights are equal. Here they are not, and the only
         # label that is not zero has the largest (if there is little noise).
-        def root_mean_square(self: UserWeights, values: Any, users: int = 0) -> Any:
-            squares = np.bincount(self.user, weights=values**2, minlength=users)
-            return np.sqrt(squares / np.maximum(np.bincount(self.user, minlength=users), 1))
+        def root_mean_square(self: Any) -> Any:
+            user, users = self._chosen.user, self._chosen.users
+            squares = np.bincount(user, weights=self._labels**2, minlength=users)
+            return np.sqrt(squares / np.maximum(np.bincount(user, minlength=users), 1))
 
         extra = (EVERY, np.where(EVERY == ITEMS - 1, 5.0, 0.0))
         fit = training(
@@ -294,17 +302,18 @@ class TestPlantedFaults:
         )
         pair = neighbors(extra, rating_range=(0.0, 5.0))
         assert not notices(fit, *pair)
-        monkeypatch.setattr(UserWeights, "part_norms", root_mean_square)
+        plant(monkeypatch, "_label_norms", lambda honest: root_mean_square)
         assert notices(fit, *pair)
 
     def test_norms_of_labels_alone_waste_the_bound(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def unweighted(self: UserWeights, values: Any, users: int = 0) -> Any:
-            return np.sqrt(np.bincount(self.user, weights=values**2, minlength=users))
+        def unweighted(self: Any) -> Any:
+            chosen = self._chosen
+            return np.sqrt(np.bincount(chosen.user, self._labels**2, minlength=chosen.users))
 
-        monkeypatch.setattr(UserWeights, "part_norms", unweighted)
+        plant(monkeypatch, "_label_norms", lambda honest: unweighted)
         assert TestTheBoundsAreReached.reached(EXTREMES) < 0.9
 
-    def test_exact_intercepts(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_exact_intercepts(self) -> None:
         def exact(session: Any, query: Any, release: Any) -> Any:
             values = released(session, query, release)
             if isinstance(query, queries.Intercepts):
@@ -312,70 +321,68 @@ class TestPlantedFaults:
                 return (units * release.grids[0],)
             return values
 
-        monkeypatch.setattr(run, "released", exact)
-        assert self.caught(worst_users()["ordinary"])
+        assert self.led_astray(run, "released", lambda data: exact, **INTERCEPTS)
 
-    def test_intercepts_of_exact_counts(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        fit = training(bounds__normalize=True, **INTERCEPTS)
+    @staticmethod
+    def led_astray(where: Any, name: str, fault: Any, **settings: Any) -> bool:
+        fit = astray(training(**settings), where, name, fault)
+        return notices(fit, *neighbors(worst_users()["ordinary"]))
 
-        def with_leak(data: ap.Interactions) -> Any:
+    def test_intercepts_of_exact_counts(self) -> None:
+        def fault(data: ap.Interactions) -> Any:
             def leaking(sums: Any, noise: float, scale: Any, counts: Any, scatter: float) -> Any:
                 return estimate(sums, noise, scale, data.graph.task_sizes() + 1.0, scatter)
 
-            monkeypatch.setattr(intercepts, "estimate", leaking)
-            return fit(data)
+            return leaking
 
-        assert notices(with_leak, *neighbors(worst_users()["ordinary"]))
+        assert self.led_astray(intercepts, "estimate", fault, bounds__normalize=True, **INTERCEPTS)
 
     def test_means_of_other_users(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        centers = Centering.centers
-        monkeypatch.setattr(
-            Centering, "centers", lambda self, *given: np.roll(centers(self, *given), 1)
-        )
+        def rolled(honest: Any) -> Any:
+            def centered(self: Any) -> Any:
+                own = self._chosen.label - honest(self)
+                first = self._chosen.start[:-1][np.diff(self._chosen.start) > 0]
+                other = np.repeat(np.roll(own[first], 1), np.diff([*first, len(own)]))
+                return self._chosen.label.astype(float) - other
+
+            return centered
+
+        plant(monkeypatch, "_centered", rolled)
         assert self.caught(worst_users()["ordinary"])
 
-    def test_a_forecast_from_exact_counts(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        fit = training(factors="auto", sweeps="auto")
-
-        def with_leak(data: ap.Interactions) -> Any:
+    def test_a_forecast_from_exact_counts(self) -> None:
+        def fault(data: ap.Interactions) -> Any:
             def leaking(counts: Any, *rest: Any, **averages: Any) -> Any:
                 return forecasts(data.graph.task_sizes() + 0 * counts + 1.0, *rest, **averages)
 
-            monkeypatch.setattr(choose, "forecasts", leaking)
-            return fit(data)
+            return leaking
 
-        assert notices(with_leak, *neighbors(worst_users()["ordinary"]))
+        assert self.led_astray(choose, "forecasts", fault, factors="auto", sweeps="auto")
 
-    def test_a_capacity_from_exact_counts(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        fit = training(factors="auto", feedback="implicit")
+    def test_a_capacity_from_exact_counts(self) -> None:
+        honest = Capacity.of
 
-        def with_leak(data: ap.Interactions) -> Any:
-            def leaking(sums: Any, *rest: Any) -> Any:
-                return Capacity.of(data.graph.task_sizes() + 0 * sums, *rest)
+        def fault(data: ap.Interactions) -> Any:
+            return lambda sums, *rest: honest(data.graph.task_sizes() + 0 * sums, *rest)
 
-            monkeypatch.setattr(choose, "Capacity", mock.Mock(of=leaking))
-            return fit(data)
+        assert self.led_astray(Capacity, "of", fault, factors="auto", feedback="implicit")
 
-        assert notices(with_leak, *neighbors(worst_users()["ordinary"]))
-
-    def test_popularity_from_exact_sums(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        fit = training(factors="auto", sweeps="auto", feedback="implicit")
-
-        def with_leak(data: ap.Interactions) -> Any:
-            def leaking(sums: Any, noise: float) -> Any:
-                del noise
-                return sums + data.graph.task_sizes()
-
-            monkeypatch.setattr(popularity, "expected_sizes", leaking)
-            return fit(data)
-
-        assert notices(with_leak, *neighbors(worst_users()["ordinary"]))
-
-    def test_popularity_from_whole_counts(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        fit = training(factors="auto", sweeps="auto", feedback="implicit")
-        counts = mock.Mock(WeightSums=lambda: queries.Counts(10**6))
-        monkeypatch.setattr(popularity, "queries", counts)
-        assert notices(fit, *neighbors(worst_users()["ordinary"]))
+    @pytest.mark.parametrize(
+        ("name", "fault"),
+        [
+            (
+                "expected_sizes",
+                lambda data: lambda sums, noise: sums + data.graph.task_sizes(),
+            ),
+            (
+                "queries",  # whole counts, not sums of weights
+                lambda data: mock.Mock(WeightSums=lambda: queries.Counts(10**6)),
+            ),
+        ],
+    )
+    def test_popularity_from_exact_sums(self, name: str, fault: Any) -> None:
+        alone = {"factors": "auto", "sweeps": "auto", "feedback": "implicit"}
+        assert self.led_astray(popularity, name, fault, **alone)
 
     def test_shown_forecasts_from_exact_counts(self) -> None:
         # What is chosen may be the same; what is shown of the choice is not.
