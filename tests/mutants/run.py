@@ -103,6 +103,7 @@ TARGETS = {
     "accounts/budget.py": (*_BUDGET, "tests/accounts/test_budget_files.py"),
     "accounts/reservation.py": ("tests/accounts/test_reservation.py", *_BUDGET),
     "accounts/ledgers.py": (
+        "tests/accounts/test_ledgers.py",
         "tests/accounts/test_report.py",
         "tests/privacy/test_ledger.py",
     ),
