@@ -38,7 +38,9 @@ LEAST, MOST_LISTED = 0.95, 0.12
 
 # The kernel, and the Python that bounds, sums and counts, with the tests that are to notice its faults. No
 # doctests: pytest would load a second copy of the module for these, and the fault would be in that one.
-_BUDGET = tuple(f"tests/accounts/test_{name}.py" for name in ("budget", "log", "trail", "running"))
+_BUDGET = tuple(
+    f"tests/accounts/test_{name}.py" for name in ("budget", "settling", "log", "trail", "running")
+)
 _SAMPLING = "tests/soundness/test_row_10_sampling.py"
 _CONTRACT = ("tests/engine/contract", "tests/engine/test_session.py")
 _SESSION = (
