@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import apportion as ap
-from apportion.allocation.counts import COUNTS, noise_of
+from apportion.allocation.counts import COUNTS
 from apportion.data import Graph
 from apportion.data.rows import Rows
 from apportion.engine import Session, find_engine
@@ -31,7 +31,7 @@ def estimate(
 ) -> tuple[np.ndarray, Curator]:
     curator = Curator(PrivacyTarget(epsilon, 1e-5), NoiseSource.from_seed(seed))
     noisy = counts.release(session_of(graph), curator)
-    return counts.for_weights(noisy, noise_of(curator.ledger, COUNTS)), curator
+    return counts.for_weights(noisy, curator.ledger.noise_of(COUNTS)), curator
 
 
 def test_cost_is_the_share() -> None:

@@ -15,7 +15,7 @@ from apportion.checks import LEAST_SHARE, number, whole, word
 from apportion.engine import Session, queries
 from apportion.engine.feed import exact, released
 from apportion.errors import ParameterError
-from apportion.privacy import ADD_OR_REMOVE, Curator, Ledger, Part, UserBound
+from apportion.privacy import ADD_OR_REMOVE, Curator, Part, UserBound
 
 # The name of their release.
 COUNTS = "counts"
@@ -55,12 +55,6 @@ class Counts(ABC):
     def warnings(self) -> tuple[str, ...]:
         """What a reader of the privacy report should know."""
         return ()
-
-
-def noise_of(ledger: Ledger, name: str) -> float:
-    """The standard deviation of the noise of this release; 0 if there was none."""
-    found = [record.noise_scale for record in ledger if record.name == name]
-    return found[0] if found else 0.0
 
 
 def check_counts(counts: object) -> None:

@@ -22,14 +22,16 @@ def released_blocks(
     """Sum and release some tasks at a time: which, and the noisy values of every part."""
     # A tile's noise is drawn by one thread, so a single tile needs no others.
     some = ThreadPoolExecutor(thread_count()) if session.tasks > TILE else nullcontext()
+    done = 0
     with some as pool:
         release.run = map if pool is None else pool.map
         try:
             for first, units in session.sums(query, release.grids):
                 yield slice(first, first + len(units[0])), release.feed(first, *units)
+                done += len(units[0])
         finally:
             release.run = map
-    assert release.complete
+    assert done == release.records[0].shape[0], "every task, and none is fed twice"
 
 
 def released(session: Session, query: Query, release: OpenRelease) -> tuple[Array, ...]:

@@ -52,7 +52,7 @@ def _of_block(
             of_user = np.bincount(user[known], minlength=len(count))
             begin = np.concatenate([[0], np.cumsum(of_user)]).astype(np.int64)
             centers = query.centering.centers(begin, rating[known])
-            label = query.centering.labels(begin, rating[known], centers)
+            label = rating[known] - centers[user[known]]
             item = np.ascontiguousarray(task[known], dtype=np.int32)
             others = user[~known]
             target = rating[~known] - centers[others]

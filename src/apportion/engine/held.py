@@ -137,7 +137,7 @@ class HeldRows(Session):
             rating -= np.append(intercepts, 0.0)[number]
             mine -= intercepts[chosen.task]
         centers = centering.centers(given.start, rating)
-        return centering.labels(chosen.start, mine, centers)
+        return np.asarray(mine - np.repeat(centers, np.diff(chosen.start)))
 
     def bound_features(self, bound: float, *, whole: bool = True) -> None:
         """See ``Session.bound_features``."""

@@ -14,7 +14,7 @@ from apportion.engine.held import HeldRows
 from apportion.engine.queries import Query, Sample
 from apportion.errors import ReleaseError
 from apportion.privacy import rounding
-from apportion.privacy.bounds import MARGIN, clip_values, row_norms, scale_down
+from apportion.privacy.bounds import MARGIN, clip_rows, clip_values, scale_down
 from apportion.privacy.noise import poisson_sample
 
 Integers = NDArray[np.integer[Any]]
@@ -74,8 +74,8 @@ class LocalSession(HeldRows):
 
     def _rating_moments(self, query: queries.RatingMoments, grid: float) -> Units:
         parts = rating_moments(self._given.start, self._given.label, query.middle, query.half)
-        parts *= scale_down(row_norms(parts), 2.0)[:, None]
-        return np.asarray(rounding.truncated(parts, grid).sum(axis=0, keepdims=True))
+        units = rounding.truncated(clip_rows(parts, 2.0), grid)
+        return np.asarray(units.sum(axis=0, keepdims=True))
 
     def _fold_in_gains(self, query: queries.FoldInGains, grid: float) -> Units:
         def solve(*systems: Any) -> Array:
@@ -83,9 +83,8 @@ class LocalSession(HeldRows):
             return vectors
 
         parts = np.nan_to_num(fold_in_gains(solve, self._chosen, query), posinf=0.0, neginf=0.0)
-        parts = np.clip(parts, -0.5, 0.5)
-        parts *= scale_down(row_norms(parts), 1.0)[:, None]
-        return np.asarray(rounding.truncated(parts, grid).sum(axis=0, keepdims=True))
+        units = rounding.truncated(clip_rows(np.clip(parts, -0.5, 0.5), 1.0), grid)
+        return np.asarray(units.sum(axis=0, keepdims=True))
 
     def _gramian(self, grid: float) -> Units:
         everybody, ones = np.arange(len(self._features), dtype=np.int32), self._ones

@@ -191,6 +191,10 @@ class Ledger:
         """The epsilon of everything recorded so far, at this delta: see ``total_epsilon``."""
         return total_epsilon(self._records, delta)
 
+    def noise_of(self, name: str) -> float:
+        """The standard deviation of the noise of the release of this name; 0 if there was none."""
+        return next((record.noise_scale for record in self._records if record.name == name), 0.0)
+
     def copy(self) -> "Ledger":
         """What has been spent so far, under the same target; it takes no more releases.
 

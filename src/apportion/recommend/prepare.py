@@ -7,7 +7,7 @@ from typing import Any
 from apportion.accounts import Budget
 from apportion.accounts.costs import part_of_cost, whole_cost
 from apportion.accounts.plan import Plan
-from apportion.allocation.counts import COUNTS, noise_of
+from apportion.allocation.counts import COUNTS
 from apportion.data import Interactions
 from apportion.data.sources import ALL_RATINGS
 from apportion.engine import queries
@@ -89,7 +89,7 @@ def check_data(settings: Settings, data: Interactions) -> None:
 def weigh(run: Run, sizes: Array | None, ledger: Ledger) -> None:
     """Split every user's budget among its items, given released sizes and their ledger."""
     settings, session = run.settings, run.session
-    sizes = for_weights(settings, sizes, noise_of(ledger, COUNTS))
+    sizes = for_weights(settings, sizes, ledger.noise_of(COUNTS))
     key = run.curator.noise.sampling_key("allocation")
     session.weigh(settings.allocation.rule(session.tasks, sizes, key, lambda: run.data.graph))
 

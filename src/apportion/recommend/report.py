@@ -11,7 +11,6 @@ from apportion.recommend.intercepts import Knowledge, as_singles
 from apportion.recommend.model import ItemModel
 from apportion.recommend.popularity import WARNING
 from apportion.recommend.preparation import Preparation
-from apportion.recommend.prepare import count_warnings
 from apportion.recommend.run import Array, Run
 from apportion.recommend.serving import AVERAGES, penalty_of
 from apportion.recommend.settings import Choice, public_inputs
@@ -62,8 +61,7 @@ def _guarantee(run: Run, choice: Choice, preparation: Preparation) -> PrivacyRep
         **({"events": data.events} if data.events else {}),
         **{name: value for name, value in used.items() if name not in open_names},
     }
-    counted = count_warnings(settings)  # which the report has already
-    warnings = tuple(each for each in preparation.warnings if each not in counted)
+    warnings = preparation.warnings
     if choice.sweeps == 0 and not settings.explicit:
         warnings = (WARNING, *warnings)
     if choice.serving_regularization >= LARGEST:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.allocation.counts import COUNTS, Counts, noise_of
+from apportion.allocation.counts import COUNTS, Counts
 from apportion.allocation.denoising import expected_sizes
 from apportion.recommend.preparation import Preparation
 from apportion.recommend.releases import WEIGHTS
@@ -35,7 +35,7 @@ class Sizes:
     def of(cls, settings: Settings, preparation: Preparation) -> "Sizes":
         """From the released counts and sums of weights."""
         sizes, sums = preparation.sizes, preparation.sums
-        of_counts, of_sums = (noise_of(preparation.ledger, name) for name in (COUNTS, WEIGHTS))
+        of_counts, of_sums = (preparation.ledger.noise_of(name) for name in (COUNTS, WEIGHTS))
         expected = None if sizes is None else expected_sizes(sizes, of_counts)
         scale, counts = settings.allocation.typical_weights(
             for_weights(settings, sizes, of_counts), expected, sums, of_sums

@@ -14,7 +14,7 @@ from apportion.accounts import Budget, PrivacyReport
 from apportion.accounts.declared import Declared
 from apportion.accounts.plan import Plan
 from apportion.allocation import Allocation
-from apportion.allocation.counts import COUNTS, noise_of
+from apportion.allocation.counts import COUNTS
 from apportion.checks import whole
 from apportion.data import TaskData
 from apportion.engine import Engine, Session, find_engine
@@ -305,7 +305,7 @@ def release_weights(
     sizes = noisy = None
     if allocation.counts is not None:
         noisy = allocation.counts.release(session, curator)
-        sizes = allocation.counts.for_weights(noisy, noise_of(curator.ledger, COUNTS))
+        sizes = allocation.counts.for_weights(noisy, curator.ledger.noise_of(COUNTS))
     key = curator.noise.sampling_key("allocation")
     session.weigh(allocation.rule(session.tasks, sizes, key, lambda: data.graph))
     return sizes, noisy

@@ -13,7 +13,7 @@ from apportion.accounts.affordable import sampled_mu, sampled_mu_of
 from apportion.accounts.costs import gaussian_cost, sampled_cost
 from apportion.accounts.declared import Declared
 from apportion.allocation import AdaptiveWeights, Allocation
-from apportion.allocation.counts import COUNTS, noise_of
+from apportion.allocation.counts import COUNTS
 from apportion.allocation.denoising import expected_sizes
 from apportion.checks import number, word
 from apportion.data import TaskData
@@ -156,7 +156,7 @@ class MultiTaskDescent(MultiTaskLinear):
         release = declared.open(curator, data.tasks, mu)
         errors = None
         if sizes is not None and noisy is not None:
-            expected = expected_sizes(noisy, noise_of(curator.ledger, COUNTS))
+            expected = expected_sizes(noisy, curator.ledger.noise_of(COUNTS))
             errors = self._errors(expected, sizes, ridge, release, steps, settings)
         query = queries.Gradients(
             np.zeros(shape), find_loss(self.loss), self._gradient_bound, float(self.label_bound),

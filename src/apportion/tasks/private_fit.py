@@ -242,7 +242,7 @@ def make_report(
     its name in the budget that has paid, if one has.
     """
     source = allocation if counts is None else counts
-    warnings = source.warnings() + warnings
+    warnings = tuple(dict.fromkeys(source.warnings() + warnings))
     delta = curator.target.delta
     if delta > LARGE_DELTA:
         warnings = (f"delta is large: with probability {delta:g} there is no guarantee", *warnings)
