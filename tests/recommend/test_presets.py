@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import math
 from dataclasses import fields, is_dataclass
 
 import numpy as np
@@ -48,6 +49,45 @@ def test_algorithm_1_is_a_pseudo_inverse_of_the_projection() -> None:
     assert A.mu == pytest.approx(b.mu)  # half of the budget each
     assert model.privacy.epsilon == np.inf  # a fixed seed is not private
     assert model.privacy.ledger.epsilon(1e-5) == pytest.approx(2.0)
+
+
+def by_the_paper(
+    data: ap.TaskData, exponent: float, penalty: float, users: int | None
+) -> np.ndarray:
+    """Algorithm 1 without its noise, line by line; beta is one. ``users``: n, of equations 11 and 12."""
+    X, y = data.features[data.feature_row], data.labels
+    sizes = data.graph.task_sizes()
+    omega = sizes**-exponent
+    if users is not None:
+        omega /= np.sqrt(np.sum(sizes ** (1 - 2 * exponent)) * math.log(users) / users)
+    spent = np.bincount(data.user, weights=omega[data.task] ** 2)[data.user]
+    w = omega[data.task] / np.sqrt(spent if users is None else np.maximum(spent, 1.0))
+    found = []
+    for task in range(data.tasks):
+        own = data.task == task
+        A = (X[own] * w[own, None]).T @ X[own] + penalty * w[own].sum() * np.eye(X.shape[1])
+        found.append(np.linalg.pinv(A, hermitian=True) @ ((X[own] * w[own, None]).T @ y[own]))
+    return np.array(found)
+
+
+@pytest.mark.filterwarnings("ignore:the smallest tasks are too small")
+@pytest.mark.parametrize("users", [None, 20_000])
+@pytest.mark.parametrize("penalty", [0.0, 0.2])
+def test_algorithm_1_is_the_paper_s_where_noise_is_small(penalty: float, users: int | None) -> None:
+    data = ap.simulate_tasks(users=20_000, tasks=8, tasks_per_user=3, seed=2)
+    # Labels turn with the number of a user's tasks, so that other weights give other models.
+    many = np.bincount(data.user)[data.user] > 3
+    rows = {"user": data.user, "task": data.task, "features": data.features[data.feature_row]}
+    data = ap.TaskData(**rows, labels=np.where(many, -0.5, 1.0) * data.labels, tasks=8)
+    common = {"counts": ap.PublicCounts(), "users": users, "regularization": penalty}
+    model = presets.algorithm_1(60.0, exponent=0.5, noise_seed=0, **common).fit(data)
+    expected = by_the_paper(data, 0.5, penalty, users)
+    assert np.abs(model.coef_ - expected).max() < 0.01
+    # The other way of scaling, and other weights, where a user's scale depends on them.
+    others = [(0.5, 20_000 if users is None else None)] + ([(0.0, None)] if users is None else [])
+    for exponent, scaled in others:
+        other = by_the_paper(data, exponent, penalty, scaled)
+        assert np.abs(other - expected).max() > 0.02
 
 
 def test_weights_are_the_paper_s_if_users_are_given() -> None:

@@ -203,6 +203,37 @@ def test_the_translated_settings_of_ml_10m() -> None:
         assert here["regularization__users"] == pytest.approx(adaptive / users_mean, rel=0.01)
 
 
+@pytest.mark.parametrize(
+    ("name", "rarest", "most_popular"),
+    [
+        ("ml-10m", (0.15, 1.7, 4.1, 19), (2.5, 0.67, 0.25, 0.0043)),
+        ("ml-20m", (0.57, 1.1, 1.4, 2.1), (2.2, 0.73, 0.37, 0.038)),
+    ],
+)
+def test_what_the_settings_files_say_of_other_exponents(
+    name: str, rarest: tuple[float, ...], most_popular: tuple[float, ...]
+) -> None:
+    shape = SHAPES[name]
+    users, share = (shape["users"], 0.8) if name == "ml-10m" else (shape["users"] - 20_000, None)
+    rows = shape["rows"] * (users / shape["users"] if share is None else share)
+    counts = np.clip(rows * _long_tail(shape["items"], shape["popular_tenth"]), 1, users)
+    if share is None:
+        counts = counts[: math.ceil(0.1 * len(counts))]
+
+    def weights(mu: float) -> np.ndarray:
+        return counts**-mu * math.sqrt(users / (counts ** (1 - 2 * mu)).sum())
+
+    # The settings' penalty is multiplied by the weight; what it is for 1/4 is theirs.
+    theirs = weights(0.25)
+    for mu, low, high in zip((0.0, 1 / 3, 0.5, 1.0), rarest, most_popular, strict=True):
+        ratio = weights(mu) / theirs
+        assert (ratio[-1], ratio[0]) == pytest.approx((low, high), rel=0.05)
+    text = (benchmark.SETTINGS / f"{name}.toml").read_text()
+    stated = " ".join(text.replace("#", " ").split())
+    for values in (rarest, most_popular):
+        assert ", ".join(f"{v:g}" for v in values[:3]) + f" and {values[3]:g} times" in stated
+
+
 def test_the_translated_settings_of_ml_20m() -> None:
     shape = SHAPES["ml-20m"]
     train = shape["users"] - 20_000

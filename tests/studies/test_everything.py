@@ -1,6 +1,7 @@
 """reproduce all: each model once, resumed, and one page beside the published values."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -131,6 +132,8 @@ def test_ml_1m_stands_in_where_nothing_else_is_there_and_the_page_says_so(tmp_pa
     assert "| ml-1m-rating | 120 | 40 | 2,500 |" in text
     assert "| as figure 3 | ml-1m-rating, AdaDPALS: the best exponent" in text
     assert "Film " in text  # neighbors, by their titles
+    shown = re.findall(r"^\| AdaDPALS, exponent (\S+) \|  \|", text, re.MULTILINE)
+    assert shown == ["0", "1/4", "1/3", "1/2", "1", "0", "0.1", "1/4", "1/3", "1/2", "1"]
     assert "34 models, 34 of them done" in run("--data", str(tmp_path), *options)
 
 

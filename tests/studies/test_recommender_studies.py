@@ -15,7 +15,7 @@ import apportion as ap
 from apportion.audit.observer import observed
 from apportion.cli import app
 from apportion.cli.reproduce_recommender import skew_table
-from apportion.studies import benchmark, skew
+from apportion.studies import benchmark, skew, tradeoff
 from apportion.studies.benchmark import Case, TopKBenchmark, read_benchmarks
 from apportion.studies.neighbors import Neighbors, titles_of
 from tests.studies.recommender import both_protocols, small_data, write_archive
@@ -72,6 +72,22 @@ def test_tradeoff(run: Run, tmp_path: Path) -> None:
     rows = read(tmp_path / "out" / "tradeoff.csv")
     assert len(rows) == 16
     assert {row["method"] for row in rows} == set(benchmark.METHODS)
+
+
+@pytest.mark.parametrize("epsilons", [(1.0,), (1.0, 5.0)])
+def test_points_of_a_single_epsilon_do_not_hide_each_other(epsilons: tuple[float, ...]) -> None:
+    where = {"data": "x", "metric": "RMSE", "test": 1.0}
+    kinds = [*((name, math.inf) for name in tradeoff.NOT_PRIVATE)]
+    kinds += [(n, e) for n in benchmark.METHODS if n not in tradeoff.NOT_PRIVATE for e in epsilons]
+    rows = [{**where, "method": method, "epsilon": epsilon} for method, epsilon in kinds]
+    [axes, _] = tradeoff.draw(rows).axes
+    places = [np.asarray(line.get_xdata(), dtype=float).tolist() for line in axes.lines]
+    lines = {tuple(place) for place in places if len(place) == len(epsilons) and place != [0, 1]}
+    if len(epsilons) == 1:
+        assert len(lines) == 3
+        assert all(0.5 < place < 2 for [place] in lines)
+    else:
+        assert lines == {epsilons}
 
 
 def test_exponent(run: Run, tmp_path: Path) -> None:

@@ -291,7 +291,9 @@ def _statistics(found: skew.Found) -> list[str]:
 def _models(rows: Sequence[Row]) -> list[str]:
     epsilons = private_epsilons(rows)
     lines = []
-    for method, mu in dict.fromkeys((row["method"], row["weight_exponent"]) for row in rows):
+    kinds = {(row["method"], row["weight_exponent"]) for row in rows}
+    order = [*METHODS]
+    for method, mu in sorted(kinds, key=lambda kind: (order.index(kind[0]), kind[1] or 0.0)):
         if METHODS[method].budget == "adaptive" and mu is None:
             continue
         where = {"method": method, "weight_exponent": mu}

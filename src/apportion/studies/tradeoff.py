@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NOT_PRIVATE = {"ALS": "ssp", "SGD": "descent"}
+_ASIDE = 1.12
 
 
 @dataclass(frozen=True)
@@ -64,17 +65,22 @@ def figure(rows: Sequence[Row], lines: dict[str, list[Series]]) -> "Figure":
         drawing = new_figure(5.5 * len(lines), 4)
         panels = drawing.subplots(1, len(lines), sharey=True, squeeze=False)[0]
         for axes, (solver, drawn) in zip(panels, lines.items(), strict=True):
-            for line in drawn:
+            for number, line in enumerate(drawn):
                 points = [mean_and_error(rows, **line.where, epsilon=e) for e in epsilons]
                 mean, error = zip(*points, strict=True)
                 look = {"marker": "o", "ms": 4, "capsize": 2, "color": line.color}
-                axes.errorbar(epsilons, mean, error, **look, label=line.label)
+                # Points of a single epsilon stand side by side, or some would be hidden.
+                aside = _ASIDE ** (number - (len(drawn) - 1) / 2) if len(epsilons) == 1 else 1.0
+                places = [aside * epsilon for epsilon in epsilons]
+                axes.errorbar(places, mean, error, **look, label=line.label)
             [baseline] = [name for name, kind in NOT_PRIVATE.items() if kind == solver]
             floor, _ = mean_and_error(rows, method=baseline, epsilon=math.inf)
             axes.axhline(floor, color="black", lw=1.2, ls=":", label=f"{baseline}, not private")
             axes.set_xscale("log")
             axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
             axes.minorticks_off()
+            if len(epsilons) == 1:
+                axes.set_xlim(epsilons[0] / 2, epsilons[0] * 2)
             axes.set_xlabel("epsilon")
             axes.set_title(f"{rows[0]['data']}, {titles[solver]}")
             handles, labels = axes.get_legend_handles_labels()
