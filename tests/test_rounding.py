@@ -105,6 +105,7 @@ HARMLESS: dict[str, str] = {
     "recommend/fold_in.py::FoldIn.solver": f"items: {RELEASED}",
     "recommend/histories.py::Rows.of_users": WHOLE,
     "recommend/intercepts.py::estimate": RELEASED,
+    "recommend/masses.py": RELEASED,
     "recommend/recommender.py::Recommender.similar_blocks": RELEASED,
     "recommend/scoring.py::Scorer.many": WHOLE,
     "recommend/serving.py::penalties": RELEASED,

@@ -150,6 +150,44 @@ class Simulated:
         )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Communities:
+    """Events of users who belong to two communities each, as in a social graph: little is popular with all.
+
+    A user chooses ``own`` of its items among those of its communities, the others anywhere; item k, in an
+    order at random, is chosen in proportion to k^-``skew``.
+    """
+
+    users: int
+    items: int
+    communities: int
+    per_user: float
+    own: float = 0.8
+    skew: float = 0.4
+
+    def __call__(self, folder: Path, seed: int) -> ap.Interactions:
+        del folder
+        rng = np.random.default_rng([seed, self.users, self.items, self.communities])
+        liked = np.arange(1.0, self.items + 1) ** -self.skew
+        place = rng.integers(self.communities, size=self.items)
+        number = np.maximum(3, rng.geometric(1 / self.per_user, size=self.users))
+        user = np.repeat(np.arange(self.users), number)
+        first, second = rng.integers(self.communities, size=(2, self.users))
+        among = np.where(rng.random(len(user)) < 0.7, first[user], second[user])
+        among[rng.random(len(user)) >= self.own] = -1
+        item = np.empty(len(user), dtype=np.int64)
+        for community in range(-1, self.communities):
+            rows = np.flatnonzero(among == community)
+            mine = np.arange(self.items) if community < 0 else np.flatnonzero(place == community)
+            if len(mine):
+                chance = liked[mine] / liked[mine].sum()
+                item[rows] = rng.choice(mine, size=len(rows), p=chance)
+            else:
+                item[rows] = rng.integers(self.items, size=len(rows))
+        pairs = np.unique(np.stack([user, item], axis=1), axis=0)
+        return ap.Interactions(pairs[:, 0], pairs[:, 1], items=np.arange(self.items))
+
+
 ML_1M = ratings("ml-1m.npz", (1, 5))
 ML_100K = ratings("ml-100k.npz", (1, 5))
 JESTER = ratings("jester-1.npz", (-10, 10))
@@ -172,6 +210,11 @@ LONG = Simulated(
 )  # fmt: skip
 SOME_BOOKS = of_some_users(events("amazon-book.npz", 0.2), 0.33)
 HALF_RATED = of_some_users(events("ml-1m.npz"), 0.5)
+FEW_JOKES = of_some_users(thinned(JESTER, 20), 0.2)
+SEVEN = Simulated(
+    10_000, 3_000, 70_000, (1, 10), 0.65, of_user=0.8, of_item=0.4, of_taste=0.3, of_noise=1.7,
+    popular_tenth=0.5, active_tenth=0.4,
+)  # fmt: skip
 
 SETS = {
     each.name: each
@@ -205,6 +248,14 @@ SETS = {
         DataSet("gowalla, half of the items", "implicit", events("gowalla.npz", 0.5), True),
         DataSet("amazon-book, a third of the users", "implicit", SOME_BOOKS, short=True),
         DataSet("pinterest, 10 a user", "implicit", thinned(events("pinterest.npz"), 10), True),
-        DataSet("ml-1m, all rated, half of the users", "implicit", HALF_RATED, True, True),
+        DataSet("ml-1m, all rated, half of the users", "implicit", HALF_RATED, short=True),
+        DataSet("pinterest, 5 a user", "implicit", thinned(events("pinterest.npz"), 5)),
+        DataSet("communities, 10,000 x 2,000", "implicit", Communities(10_000, 2_000, 40, 19, 0.7)),
+        DataSet(
+            "communities, 20,000 x 4,000", "implicit", Communities(20_000, 4_000, 120, 12), True
+        ),
+        DataSet("ml-100k, rated 4 or 5", "implicit", events("ml-100k.npz", rated=4.0), True, True),
+        DataSet("jester, 20 a user, a fifth of the users", "explicit", FEW_JOKES, True, True),
+        DataSet("simulated, 7 a user, 1-10", "explicit", SEVEN, True, True),
     )
 }

@@ -79,6 +79,14 @@ def test_a_model_of_tastes_has_six_factors_and_sweeps_at_least() -> None:
     assert Capacity.of(np.full(30, 1e3), 0.0, np.full(30, 1e3), 1.0).factors == 4  # of few items
 
 
+def test_tastes_below_the_noise_of_items_are_not_learned() -> None:
+    # Many items add up to a large energy, of which each has next to nothing.
+    below, above = flat(4_000, 10_000), flat(6_000, 10_000)
+    assert below.energy > 100 * below.error
+    assert below.popularity
+    assert not above.popularity
+
+
 def test_noise_alone_is_no_energy() -> None:
     for seed in range(20):
         sums = np.random.default_rng(seed).normal(0.0, 50.0, 300)

@@ -14,6 +14,7 @@ from apportion.data.rows import Rows
 from apportion.engine import Session, queries
 from apportion.packing import unpack
 from apportion.recommend import MatrixFactorization, sweep
+from apportion.recommend.masses import Masses
 from apportion.recommend.sizes import Sizes
 from apportion.tasks.shared import shrink
 
@@ -125,7 +126,7 @@ def test_what_an_item_is_solved_with(feedback: Any) -> None:
     def spying(
         b: Any, noise: Any, mass: Any, moment: Any, ridge: Any, guess: Any, spread: Any
     ) -> Any:
-        seen.append((noise, mass, moment, ridge, guess, spread))
+        seen.append((b.copy(), noise, mass, moment, ridge, guess, spread))
         return shrink(b, noise, mass, moment, ridge, guess, spread)
 
     model = MatrixFactorization(
@@ -147,18 +148,23 @@ def test_what_an_item_is_solved_with(feedback: Any) -> None:
     unobserved = 0.3 * prepared.users * scale if feedback == "implicit" else 0.0
     ridge = 0.05 * scale * counts if feedback == "explicit" else 1.5 * scale
     noises = [r.noise_scale for r in model.privacy.ledger if r.name in ("sweep 1", "sweep 2")]
-    for noise, (used, mass, moment, penalty, _, spread) in zip(noises, seen, strict=True):
+    known = Masses.of(model._settings(data), prepared, sizes)
+    for noise, (b, used, mass, moment, penalty, _, spread) in zip(noises, seen, strict=True):
         assert used == noise
-        np.testing.assert_allclose(mass, scale * counts + unobserved)
+        own = scale * counts
+        if feedback == "implicit":
+            known = known.after(b, noise)
+            own = known.expected
+        np.testing.assert_allclose(mass, own + unobserved)
         np.testing.assert_allclose(penalty, ridge)
         assert np.linalg.eigvalsh(moment).min() >= 0
         if feedback == "explicit":
             assert spread is None
         else:
-            np.testing.assert_allclose(spread, 2.0 * scale * counts * scale)
+            np.testing.assert_allclose(spread, 2.0 * own * scale)
     # The first items are random, so they are no guess.
-    assert seen[0][4] is None
-    assert seen[1][4].shape == (6, 2)
+    assert seen[0][5] is None
+    assert seen[1][5].shape == (6, 2)
 
 
 @pytest.mark.parametrize("allocation", [ap.TailSampling(2), ap.UniformSampling(2)])

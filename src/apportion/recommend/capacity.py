@@ -37,7 +37,8 @@ _TOO_FEW = 4
 MOST_OF_OTHERS = 64
 # A model has at most so many numbers: a gigabyte while it is trained.
 _LARGEST = 2**27
-# Where E / M is not much above this, the factors that are learned are noisy, and fewer are better.
+# E / M is what tastes add to an item's right-hand side, relative to its noise. Where it is not much above
+# this, the factors that are learned are noisy, and fewer are better. Below it popularity is.
 _CLEAR = 0.5
 # An E of fewer standard deviations of its noise is none.
 _CERTAIN = 2.0
@@ -81,7 +82,8 @@ class Capacity:
         """
         unit, items = _COMMON * _SWEEP * mu**2, len(sums)
         squares = max(float(np.sum(sums**2 - noise**2)), 0.0)
-        spread = float(np.clip(np.sum(sums) ** 2 / max(squares, 1e-300), 1.0, max(items, 1)))
+        square, all_items = float(np.sum(sums)) ** 2, float(max(items, 1))
+        spread = all_items if square >= all_items * squares else max(square / squares, 1.0)
         error = noise**2 * math.sqrt(2 * items)
         return cls(unit * squares, unit * error, spread, unit * mass**2, most)
 
@@ -92,8 +94,9 @@ class Capacity:
 
     @property
     def popularity(self) -> bool:
-        """Whether nothing beyond what is popular can be learned: too few factors are wanted."""
-        return self.energy < _CERTAIN * self.error or self._wanted(self.energy) < _TOO_FEW
+        """Whether only what is popular can be learned: noise is more, or too few factors are wanted."""
+        noise = self.energy < max(_CERTAIN * self.error, _CLEAR * self.spread)
+        return noise or self._wanted(self.energy) < _TOO_FEW
 
     def forecasts(
         self,

@@ -3,6 +3,7 @@
 import logging
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from apportion.privacy import OpenRelease
 from apportion.recommend import progress
 from apportion.recommend.groups import GradientDescent
 from apportion.recommend.intercepts import Knowledge
+from apportion.recommend.masses import Masses
 from apportion.recommend.run import Array, Run
 from apportion.recommend.settings import Choice, Settings
 from apportion.tasks.descent import descend
@@ -23,7 +25,8 @@ from apportion.tasks.schedules import Adaptive
 from apportion.tasks.shared import positive_part, shrink
 from apportion.tasks.statistics import solve_released
 
-# Told the sweep and the items so far; returns new items.
+# Told the sweep and the items so far; returns new items. Behind the factors it may return columns of its own,
+# which it is told again.
 Step = Callable[[int, Array], Array]
 
 _log = logging.getLogger(__name__)
@@ -32,12 +35,13 @@ _log = logging.getLogger(__name__)
 _SPREAD = 2.0
 
 
-def sweep(run: Run, choice: Choice, step: Step) -> Array:
-    """All sweeps, or those that a checkpoint lacks; the items, [items, factors]."""
+def sweep(run: Run, choice: Choice, step: Step, columns: int = 0) -> Array:
+    """All sweeps, or those that a checkpoint lacks; the items, [items, factors], and the step's columns."""
     items, done = first_items(run.settings, run.session.tasks, choice.factors, run.seed), 0
     saved, ledger = run.saved, run.curator.ledger
     if saved is not None and saved.done:
-        items, done = progress.items(saved, items.shape), saved.done
+        shape = len(items), choice.factors + columns
+        items, done = progress.items(saved, shape), saved.done
         saved.restore(ledger)
         if run.on_sweep is not None:
             run.on_sweep(done, choice.sweeps)
@@ -50,11 +54,17 @@ def sweep(run: Run, choice: Choice, step: Step) -> Array:
     return items
 
 
-def private_step(run: Run, choice: Choice, plan: Plan, known: Knowledge) -> Step:
-    """One sweep: users solved where they are, their sums released, all items fitted to these."""
+def private_step(
+    run: Run, choice: Choice, plan: Plan, known: Knowledge, masses: Masses | None
+) -> Step:
+    """One sweep: users solved where they are, their sums released, all items fitted to these.
+
+    With ``masses`` [items] these are known better after every sweep: they are columns behind the items.
+    """
     settings, session = run.settings, run.session
 
-    def step(sweep: int, items: Array) -> Array:
+    def step(sweep: int, found: Array) -> Array:
+        items = np.ascontiguousarray(found[:, : choice.factors])
         session.solve_users(
             items,
             choice.unobserved_weight * (items.T @ items),
@@ -78,7 +88,13 @@ def private_step(run: Run, choice: Choice, plan: Plan, known: Knowledge) -> Step
         if settings.shared:
             assert gramian is not None
             [b], noise = released(session, query, release), release.records[0].noise_scale
-            return _shrink(choice, known, b, noise, gramian, None if sweep == 1 else items)
+            guess = None if sweep == 1 else items
+            if masses is None:
+                return _shrink(choice, known, b, noise, gramian, guess)
+            so_far = masses if sweep == 1 else Masses.from_columns(found[:, choice.factors :])
+            better = so_far.after(b, noise)
+            mass = replace(known, mass=better.expected)
+            return np.hstack([_shrink(choice, mass, b, noise, gramian, guess), better.columns])
         penalty = Penalty(known.ridge, choice.unobserved_weight * known.scale, gramian)
         if isinstance(settings.solver, GradientDescent):
             return _descend(settings, session, release, items, penalty)

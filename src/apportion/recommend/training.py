@@ -7,6 +7,7 @@ import numpy as np
 from apportion.allocation.denoising import expected_sizes
 from apportion.recommend import exact, exact_choice, exact_events, releases
 from apportion.recommend.intercepts import learn_intercepts
+from apportion.recommend.masses import Masses
 from apportion.recommend.model import ItemModel
 from apportion.recommend.planner import Forecast
 from apportion.recommend.popularity import learn_popularity, one_factor
@@ -38,9 +39,15 @@ def train_privately(
     if choice.sweeps == 0 and run.settings.explicit:
         items = np.zeros((run.session.tasks, 1))
     elif choice.sweeps == 0:
-        counts, items = learn_popularity(run, plan, known.scale)
+        counts, items = learn_popularity(run, plan, Masses.of(run.settings, prepared, sizes), sizes)
+    elif run.settings.explicit or not run.settings.shared:
+        items = sweep(run, choice, private_step(run, choice, plan, known, None))
     else:
-        items = sweep(run, choice, private_step(run, choice, plan, known))
+        masses = Masses.of(run.settings, prepared, sizes)
+        step = private_step(run, choice, plan, known, masses)
+        found = sweep(run, choice, step, masses.columns.shape[1])
+        items, masses = found[:, : choice.factors], Masses.from_columns(found[:, choice.factors :])
+        counts = None if counts is None else masses.expected / sizes.scale
     choice = choose_penalty(run, choice, plan, prepared.offset, known, items)
     return report(run, choice, plan, prepared, known, items, counts), forecasts
 
