@@ -249,6 +249,23 @@ def test_the_translated_settings_of_ml_20m() -> None:
         assert here["regularization__users"] == pytest.approx(penalty / users_mean, rel=0.01)
 
 
+@pytest.mark.parametrize("name", ["ml-10m", "ml-20m", "msd"])
+@pytest.mark.parametrize(("epsilon", "share"), [(1.0, 0.12), (5.0, 0.14), (20.0, 0.2)])
+def test_counts_have_the_paper_s_share_of_the_rdp_budget(
+    name: str, epsilon: float, share: float
+) -> None:
+    [protocol] = PROTOCOLS[name]
+    here = BENCHMARKS[protocol](name, small_data(), read_settings(name)[protocol])
+    for method, kind in METHODS.items():
+        if kind.budget == "not private":
+            continue
+        plan = here.model(Case(method, epsilon)).plan()
+        paid = [release.share for release in plan.releases if "counts" in release.name]
+        # On ml-10m nobody needs counts for uniform sampling; elsewhere the catalog follows from them.
+        expected = [] if name == "ml-10m" and kind.budget == "uniform" else [share]
+        assert paid == pytest.approx(expected), method
+
+
 def _pairs(data: Interactions) -> set[tuple[int, int]]:
     return set(zip(data.user_of_row.tolist(), data.by_user.other.tolist(), strict=True))
 
