@@ -133,6 +133,44 @@ def test_the_largest_target_is_said() -> None:
     assert PrivacyTarget(math.inf, 1e-5).mu == math.inf
 
 
+def test_what_selections_take_counts_in_the_largest_target() -> None:
+    # At a fifth of the delta a mu of 8 is an epsilon of 71.8 instead of 69.2; at 1.8 of it, 68.3.
+    largest = math.floor(ap.epsilon_from_mu(8, 2e-7))
+    assert largest == 71
+    with pytest.raises(ap.ParameterError, match=f"at most {largest} at this delta"):
+        PrivacyTarget(600.0, 1e-6, selection_delta=8e-7)
+
+
+@pytest.mark.parametrize("delta", [0.0, -1e-5, 1.0, math.nan])
+def test_a_delta_that_is_none_is_refused_without_privacy_too(delta: float) -> None:
+    with pytest.raises(ap.ParameterError, match="delta"):
+        PrivacyTarget(math.inf, delta)
+
+
+def test_what_is_paid_already_is_not_committed_again() -> None:
+    committed: list[str] = []
+    ledger = Ledger(
+        PrivacyTarget(2.0, 1e-6), lambda records: committed.extend(one.name for one in records)
+    )
+    ledger.append(record("prepared", 0.1), paid=True)
+    assert committed == []
+    ledger.append(record("counts", 0.1), record("sums", 0.1))
+    assert committed == ["counts", "sums"]
+    assert [one.name for one in ledger] == ["prepared", "counts", "sums"]
+
+
+def test_sampled_steps_may_cost_exactly_the_target() -> None:
+    steps = Record("g", "sums", (1,), 1.0, "one", 2.0, 10, 0.01)
+    open_end = Ledger(PrivacyTarget(math.inf, 1e-6))
+    open_end.append(steps)
+    cost = open_end.epsilon(1e-6)
+    exact = Ledger(PrivacyTarget(cost, 1e-6))
+    exact.append(steps)
+    assert exact.epsilon(1e-6) == cost
+    with pytest.raises(ap.BudgetExceededError):
+        Ledger(PrivacyTarget(math.nextafter(cost, 0), 1e-6)).append(steps)
+
+
 def test_what_lies_beyond_the_noise_is_less_than_any_delta() -> None:
     # The arithmetic of "What the missing numbers cost" in docs/explanation/proofs.md, logarithms of base two.
     def beyond(moved: float) -> float:

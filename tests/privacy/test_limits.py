@@ -118,6 +118,8 @@ def test_numbers_become_plain(kind: Any) -> None:
         record(sampling_rate=one).sampling_rate,
         record(grid=one).grid,
         PrivacyTarget(one, 1e-5).epsilon,
+        PrivacyTarget(math.inf, kind(1) * 0.5).delta,
+        PrivacyTarget(one, 1e-5, kind(0)).selection_delta,
     ):
         assert type(number) is float
     if kind is not np.float32:
