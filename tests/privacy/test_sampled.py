@@ -9,7 +9,7 @@ import pytest
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 
-from apportion.privacy import Record, epsilon_from_mu
+from apportion.privacy import Record, epsilon_from_mu, ledger
 from apportion.privacy.ledger import total_epsilon
 from apportion.privacy.sampled import SampledSteps, rounding, sampled_epsilon
 
@@ -120,3 +120,31 @@ def test_a_ledger_takes_the_smaller_of_sampled_and_whole_costs() -> None:
 )
 def test_what_cannot_be_computed_is_no_guarantee(mu: float, sampled: list[SampledSteps]) -> None:
     assert sampled_epsilon(mu, sampled, 1e-5) == math.inf
+
+
+def steps_of(noise: float, steps: int, rate: float) -> Record:
+    return Record("g", "", (1,), 1.0, "", noise, steps, rate)
+
+
+def test_what_sampled_steps_cost_about() -> None:
+    # Many steps behave like one release of q sqrt(T (exp(1 / sigma^2) - 1)), and cost no more than unsampled.
+    many = 0.01 * math.sqrt(1000 * math.expm1(0.25))
+    assert ledger._rough_mu(steps_of(2.0, 1000, 0.01)) == pytest.approx(many, **EXACT)
+    assert ledger._rough_mu(steps_of(2.0, 100, 0.9999)) == pytest.approx(5.0, **EXACT)
+    least = 1e-5 * math.sqrt(4 * math.expm1(0.3**-2))
+    assert ledger._rough_mu(steps_of(0.3, 4, 1e-5)) == pytest.approx(least, rel=1e-12, abs=0)
+    assert ledger._rough_mu(steps_of(0.25, 4, 1e-5)) == 8.0  # with less noise nothing is known
+    assert ledger._rough_mu(steps_of(1e-200, 1, 1e-5)) == 1e200
+    doubled = Record("g", "", (1,), 2.0, "", 4.0, 1000, 0.01)
+    assert ledger._rough_mu(doubled) == pytest.approx(many, **EXACT)
+
+
+def test_without_samples_the_exact_formula_is_the_only_one() -> None:
+    assert ledger._sampled_epsilon([Record("c", "", (1,), 1.0, "", 2.0)], 1e-5) == math.inf
+
+
+def test_what_would_take_too_long_to_account_is_no_guarantee() -> None:
+    beside = Record("c", "", (1,), 9.9, "", 1.0)
+    assert ledger._sampled_epsilon([beside, steps_of(2.0, 10, 0.01)], 1e-5) < math.inf
+    more = Record("c", "", (1,), 10.0, "", 1.0)
+    assert ledger._sampled_epsilon([more, steps_of(2.0, 10, 0.01)], 1e-5) == math.inf
