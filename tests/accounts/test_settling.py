@@ -103,6 +103,7 @@ def test_history_waits_for_nobody(budget: Budget) -> None:
         other.execute("BEGIN IMMEDIATE")
         assert [one.token for one in impatient.history()] == [token]
         assert impatient.knows(token)
+        assert impatient.last_hash == budget.last_hash
         other.execute("ROLLBACK")
     other.close()
 
