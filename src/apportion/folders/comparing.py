@@ -5,10 +5,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from apportion.accounts import PrivacyReport, signatures
 from apportion.accounts.declared import Declared
+from apportion.checks import whole
 from apportion.errors import DataError
 from apportion.folders.files import read_signature
 from apportion.folders.kinds import REPORT, SETTINGS
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 # Floating-point numbers that were computed in another order.
 CLOSE = 1e-8
 _DECLARED = (Declared, Part, UserBound)
+
+Rule = TypeVar("Rule")
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,20 @@ def check_files(
         what = f"the folder is signed with the key {signatures.name_of(key)[:16]}..."
         checks.append(Check(what, () if wrong is None else (wrong,)))
     return checks
+
+
+def rules_of(training: Mapping[str, Any], known: Mapping[int, Rule]) -> Rule:
+    """Those of these rules by which a training was declared.
+
+    Others are a ``DataError`` that names the version that knows them.
+    """
+    number = whole("rules", training["rules"], at_least=1)
+    if number not in known:
+        raise DataError(
+            f"the releases were declared by rules {number}, and this version of apportion knows rules up to "
+            f"{max(known)}: to verify them takes apportion {training.get('needs')} or later"
+        )
+    return known[number]
 
 
 def declared_in(training: Mapping[str, Any]) -> list[Declared]:

@@ -10,7 +10,7 @@ or which settings there are, keeps the functions as they were, under their numbe
 next: an entry of ``RULES`` for each. ``tests/recommend/test_rules.py`` holds what each number says.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -23,7 +23,6 @@ from apportion.allocation import (
     TailSampling,
     UniformSampling,
 )
-from apportion.checks import whole
 from apportion.errors import DataError
 from apportion.plain import from_plain, to_plain
 from apportion.privacy import Ledger, PrivacyTarget
@@ -112,14 +111,3 @@ def declare(
         "choice": to_plain(choice),
         "releases": to_plain(whole),
     }
-
-
-def rules_of(training: Mapping[str, Any]) -> Rules:
-    """Those by which a training was declared; a ``DataError`` that names the version that knows them."""
-    number = whole("rules", training["rules"], at_least=1)
-    if number not in RULES:
-        raise DataError(
-            f"the releases were declared by rules {number}, and this version of apportion knows rules up to "
-            f"{max(RULES)}: to verify them takes apportion {training.get('needs')} or later"
-        )
-    return RULES[number]

@@ -18,8 +18,8 @@ from apportion.recommend.intercepts import Knowledge
 from apportion.recommend.masses import Masses
 from apportion.recommend.run import Array, Run
 from apportion.recommend.settings import Choice, Settings
-from apportion.tasks.descent import descend
 from apportion.tasks.losses import find_loss
+from apportion.tasks.noisy_descent import descend
 from apportion.tasks.penalty import Penalty
 from apportion.tasks.schedules import Adaptive
 from apportion.tasks.shared import positive_part, shrink

@@ -18,6 +18,7 @@ from apportion.folders.comparing import (
     compare_all,
     declared_in,
     differences,
+    rules_of,
 )
 from apportion.folders.files import read_files
 from apportion.folders.kinds import ITEMS
@@ -27,7 +28,7 @@ from apportion.recommend.catalog import MostFrequent
 from apportion.recommend.contents import unpack
 from apportion.recommend.model import ItemModel
 from apportion.recommend.releases import COUNTS
-from apportion.recommend.rules import Rules, rules_of
+from apportion.recommend.rules import RULES, Rules
 from apportion.recommend.serving import penalty_of
 from apportion.recommend.settings import Choice, Settings
 
@@ -59,7 +60,7 @@ def verify(folder: str | Path, key: "Ed25519PublicKey | None" = None) -> list[Ch
     model = unpack(folder, files)
     checks = check_files(folder, files, model.privacy, key)
     try:
-        rules, declared = rules_of(model.training), declared_in(model.training)
+        rules, declared = rules_of(model.training, RULES), declared_in(model.training)
         settings, choice = rules.read(model.training["settings"], model.training["choice"])
         compared = {
             "the releases are those that were declared": _releases(settings, declared, model),

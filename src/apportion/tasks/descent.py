@@ -18,16 +18,14 @@ from apportion.allocation.denoising import expected_sizes
 from apportion.checks import number, word
 from apportion.data import TaskData
 from apportion.engine import Engine, Session, queries
-from apportion.engine.feed import exact, released
+from apportion.engine.feed import exact
 from apportion.errors import ParameterError
 from apportion.privacy import (
     Curator,
     Ledger,
     OpenRelease,
-    Part,
     PrivacyTarget,
     Record,
-    UserBound,
 )
 from apportion.privacy.bounds import check_bound
 from apportion.progress import Step
@@ -35,6 +33,7 @@ from apportion.tasks.base import MultiTaskLinear, release_weights
 from apportion.tasks.descent_errors import MOST, DescentErrors, masses
 from apportion.tasks.exact import Curvature, minimize_rough, minimize_smooth
 from apportion.tasks.losses import Loss, find_loss
+from apportion.tasks.noisy_descent import declare_gradients, descend, last_steps
 from apportion.tasks.penalty import (
     WEIGHTS_SHARE,
     Penalty,
@@ -198,7 +197,7 @@ class MultiTaskDescent(MultiTaskLinear):
             ridge,
             release.records[0].noise_scale,
             self._gradient_bound / self._radius,
-            _last(settings.average, steps),
+            last_steps(settings.average, steps),
             float(settings.momentum),
         )
 
@@ -356,72 +355,3 @@ class MultiTaskDescent(MultiTaskLinear):
                 'account for: use regularization_per="task", or sampling_rate=1'
             )
         _ = self._gradient_bound, self._radius
-
-
-def declare_gradients(
-    clip: str, bound: float, dimension: int, steps: int, sampling_rate: float = 1.0
-) -> Declared:
-    """All steps of gradients, [tasks, d] each.
-
-    Sensitivity of a step: with clip="row" a user's part in task i is w_ij times a (mean of) vectors
-    of norm <= bound, and sum_i w_ij^2 <= 1; with clip="user" its whole part is scaled to norm <= bound.
-    Clipping comes before summing: clipping a sum would let one user move it by twice the bound in
-    every task.
-    """
-    if clip == "row":
-        because = "|gradient of a row| <= gradient_bound; a user's squared weights sum to <= 1"
-    else:
-        because = "a user's gradient over all tasks is scaled to gradient_bound"
-    what = "weighted sums of clipped gradients"
-    part = Part("gradients", what, UserBound(bound, because), dimension)
-    return Declared("gradients", (part,), 1.0, steps=steps, sampling_rate=sampling_rate)
-
-
-def descend(
-    session: Session,
-    query: queries.Gradients,
-    release: OpenRelease,
-    schedule: Schedule,
-    penalty: Penalty,
-    *,
-    radius: float,
-    momentum: float = 0.0,
-    average: float = 0.5,
-    told: Step | None = None,
-    watch: DescentErrors | None = None,
-) -> Array:
-    """Take all steps that were recorded, from ``query.coef`` on; the models of all tasks, [tasks, d]."""
-    steps, rate = release.records[0].steps, release.records[0].sampling_rate
-    coef = query.coef
-    velocity, mean = np.zeros_like(coef), np.zeros_like(coef)
-    kept = _last(average, steps)
-    for step in range(steps):
-        if step:
-            release.next_step()
-        sample = queries.Sample(release.sample_key(), rate) if rate < 1 else None
-        [noisy] = released(session, replace(query, coef=coef, sample=sample), release)
-        with np.errstate(all="ignore"):  # settings may lead beyond all numbers; then begin anew
-            gradient = noisy / rate + penalty.gradient(coef)
-            rates = schedule.rates(step + 1, gradient)
-            velocity = momentum * velocity - rates * gradient
-            shrink = _within(coef + velocity, radius)
-            if watch is not None:
-                watch(coef, noisy / rate, rates, shrink)
-            coef = shrink * (coef + velocity)
-        coef[~np.isfinite(coef).all(axis=1)] = 0.0
-        if step >= steps - kept:
-            mean += coef / kept
-        if told is not None:
-            told(step + 1, steps)
-    return mean
-
-
-def _last(average: float, steps: int) -> int:
-    """How many of the last steps the models are the mean of."""
-    return max(1, round(float(average) * steps))
-
-
-def _within(coef: Array, radius: float) -> Array:
-    """What brings models into the ball, at most 1, [tasks, 1]."""
-    norm = np.linalg.norm(coef, axis=1, keepdims=True)
-    return np.asarray(np.minimum(1.0, radius / np.maximum(norm, 1e-200)))

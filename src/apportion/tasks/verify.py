@@ -26,6 +26,7 @@ from apportion.folders.comparing import (
     compare_all,
     declared_in,
     differences,
+    rules_of,
 )
 from apportion.folders.files import read_files
 from apportion.folders.kinds import TASK_MODELS
@@ -67,7 +68,7 @@ def verify(folder: str | Path, key: "Ed25519PublicKey | None" = None) -> list[Ch
     checks = check_files(folder, files, model.privacy, key)
     try:
         training = model.training
-        rules = rules_of(training)
+        rules = rules_of(training, RULES)
         estimator, tasks = rules.read(training), whole("tasks", training["tasks"], at_least=1)
         declared = declared_in(training)
         compared = {
@@ -121,17 +122,6 @@ def _following(estimator: MultiTaskLinear, dimension: int, ledger: Ledger) -> li
 
 # By their number; ``tasks.rules`` has that of the present ones. Older ones stay as they are.
 RULES: dict[int, Rules] = {1: Rules(_estimator, _following)}
-
-
-def rules_of(training: Mapping[str, Any]) -> Rules:
-    """Those by which a training was declared; a ``DataError`` that names the version that knows them."""
-    number = whole("rules", training["rules"], at_least=1)
-    if number not in RULES:
-        raise DataError(
-            f"the releases were declared by rules {number}, and this version of apportion knows "
-            f"rules up to {max(RULES)}: to verify them takes apportion {training.get('needs')} or later"
-        )
-    return RULES[number]
 
 
 def _target(estimator: MultiTaskLinear) -> PrivacyTarget:
