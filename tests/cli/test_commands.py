@@ -48,6 +48,12 @@ def test_sentences_of_the_help_break_where_the_terminal_ends(name: str) -> None:
             assert len(line.rstrip()) + 1 + len(following.split()[0]) > 98, line
 
 
+def test_help_shows_no_value_for_what_takes_none() -> None:
+    said = apportion("report", "--help").stdout
+    assert "--verify" in said
+    assert "bool" not in said
+
+
 def test_shells_complete_commands_and_options() -> None:
     command = [sys.executable, "-c", "from apportion.cli import main; main()"]
     for line, place, expected in (

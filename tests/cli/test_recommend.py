@@ -617,7 +617,7 @@ def test_evaluate_with_text_ids(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["rated", "train.csv"], "needs ratings to predict"),
+        (["rated", "train.csv"], "a file of ratings to predict"),
         (["rated", "train.csv", "--test", "test.csv", "-k", "3"], "'-k'"),
         (["rated", "train.csv", "--test", "test.csv", "--history", "0.5"], "'--history'"),
         (["events", "train.csv", "--test", "test.csv", "--history", "0.5"], "'--history'"),

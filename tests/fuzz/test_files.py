@@ -11,7 +11,8 @@ import polars as pl
 import pytest
 
 import apportion as ap
-from apportion.cli.reading import read_id_list, read_title_file
+from apportion.cli.reading import read_title_file
+from apportion.data.catalog import read_id_list
 from apportion.data.datasets import DATA_SETS, read_data_set, read_titles
 from tests.fuzz.harness import OUTSIDE, RATING, USER, Fuzz, check_secrets, mutated, seeds, tree
 from tests.machines import this_much_memory

@@ -145,3 +145,10 @@ def test_untrained_models_show_what_is_not_as_by_default() -> None:
     text = read(model._repr_html_()).text
     assert "not trained yet" in text
     assert "logistic" in text
+
+
+def test_settings_are_written_as_people_do() -> None:
+    model = ap.MatrixFactorization(epsilon=2.0).fit(RATINGS)
+    text = read(model._repr_html_()).text
+    assert "gramian 0.05, weights 0.02, users 0.005" in text
+    assert "{" not in text.split("Taken as public")[1]

@@ -51,7 +51,7 @@ def test_what_is_read_is_what_was_saved(model: Any, tmp_path: Path) -> None:
     assert isinstance(read, TaskModels)
     task, features = DATA.task[:9], DATA.features[:9]
     np.testing.assert_array_equal(read.predict(task, features), model.predict(task, features))
-    np.testing.assert_array_equal(read.predict_rows(DATA), model.predict_rows(DATA))
+    np.testing.assert_array_equal(read.predict(DATA), model.predict(DATA))
     assert str(read.privacy) == str(model.privacy)
     assert read.table().equals(model.table())
     read.save(tmp_path / "again")

@@ -47,7 +47,7 @@ def test_predictions_are_on_the_scale_of_labels(loss: str) -> None:
     margins = model.decision_function(data.task, features)
     np.testing.assert_allclose(margins, (features * model.coef_[data.task]).sum(axis=1))
     predicted = model.predict(data.task, features)
-    np.testing.assert_array_equal(predicted, model.predict_rows(data))
+    np.testing.assert_array_equal(predicted, model.predict(data))
     if loss == "poisson":
         np.testing.assert_allclose(predicted, np.exp(np.minimum(margins, 3.0)))
         assert predicted.mean() == pytest.approx(data.labels.mean(), rel=0.1)

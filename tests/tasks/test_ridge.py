@@ -88,7 +88,7 @@ def test_predict_and_score() -> None:
     x = np.array([[0.1, 0.2, 0.3, 0.4, 0.5], [0.0, 0.0, 0.0, 0.0, 1.0]])
     np.testing.assert_allclose(model.predict([3, 7], x), [x[0] @ model.coef_[3], model.coef_[7, 4]])
     np.testing.assert_allclose(model.predict(3, x[0]), [x[0] @ model.coef_[3]])
-    residual = TEST.labels - model.predict_rows(TEST)
+    residual = TEST.labels - model.predict(TEST)
     assert model.score(TEST) == pytest.approx(1 - residual.var() / TEST.labels.var(), rel=1e-3)
 
 

@@ -5,7 +5,8 @@ report; nothing else is read.
 """
 
 import math
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from apportion.accounts.attacker import (
     LARGE_EPSILON,
@@ -106,11 +107,12 @@ def _curve(report: PrivacyReport) -> Section:
         min(max(report.epsilon, low), high),
         100 * report.attack,
         strong=True,
+        below=report.epsilon < 2,
     )
     marks = [
         Mark(f"{epsilon:g}: {success(epsilon):.0f} %", epsilon, success(epsilon), below=epsilon < 2)
         for epsilon in _KNOWN
-        if abs(math.log(epsilon / here.x)) > 0.25
+        if abs(math.log(epsilon / here.x)) > 0.6
     ]
     ticks = [tick for tick in (0.1, 0.3, 1, 3, 10, 30, 100) if low <= tick <= high]
     chart = curve_chart(
@@ -167,7 +169,7 @@ def _alarms(report: PrivacyReport) -> Section:
             Curve("the best attacker", points),
             Curve("who only guesses", [(0, 0), (100, 100)], dashed=True),
         ],
-        [Mark(f"10 %: {some:.3g} %", 10, some, strong=True)],
+        [Mark(f"10 %: {some:.3g} %", 10, some, strong=True, below=some < 30)],
     )
     return Section("Alarms and false alarms", join(paragraph(said), chart))
 
@@ -196,12 +198,27 @@ def _prices(report: PrivacyReport) -> Section:
 def _inputs(report: PrivacyReport) -> Section:
     body = join(
         paragraph("The guarantee takes these as known to all.", "dim"),
-        facts(report.public_inputs),
+        facts(_said_of(report.public_inputs)),
         join(
             paragraph("Chosen from released values, at no further price:", "dim"),
-            facts(report.chosen),
+            facts(_said_of(report.chosen)),
         )
         if report.chosen
         else "",
     )
     return Section("Taken as public", body, wide=True)
+
+
+def _said_of(settings: Mapping[str, Any]) -> dict[str, str]:
+    return {name: _said(value) for name, value in settings.items()}
+
+
+def _said(value: Any) -> str:
+    """A setting as people write it: short numbers, lists without brackets."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_said(each)}" for name, each in value.items())
+    if isinstance(value, (list, tuple)):
+        return ", ".join(_said(each) for each in value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

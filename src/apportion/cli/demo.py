@@ -117,6 +117,9 @@ def _table(result: "DemoResult") -> Table:
 
 def _for_somebody(result: "DemoResult") -> str:
     """What one history gets."""
-    said = ", ".join(f"{item} ({rating:.1f})" for item, rating in result.history.items())
-    found = ", ".join(f"{item} ({score:.1f})" for item, score in result.recommended)
-    return f"- Somebody new has rated the items {said}, and is recommended {found}."
+    from apportion.studies.demo import titles
+
+    title = titles(len(result.sizes))
+    said = ", ".join(f"{title[item]} ({rating:.1f})" for item, rating in result.history.items())
+    found = ", ".join(f"{title[item]} ({score:.1f})" for item, score in result.recommended)
+    return f"- Somebody new has rated {said}, and is recommended {found}."

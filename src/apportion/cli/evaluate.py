@@ -129,7 +129,8 @@ def _check_usage(
             raise typer.BadParameter("does not go with --test", param_hint=f"'--{name}'")
     if explicit and test is None:
         raise typer.BadParameter(
-            "a model of ratings needs ratings to predict", param_hint="'--test'"
+            "name a file of ratings to predict, of the same users; apportion data split makes one",
+            param_hint="'--test'",
         )
 
 

@@ -17,6 +17,7 @@ import typer
 from rich.console import RenderableType
 from rich.markup import escape
 from rich.progress import Progress
+from typer.core import TyperCommand
 
 from apportion.cli.config import read_config, remember
 from apportion.cli.progress import progress_bar
@@ -98,6 +99,17 @@ class Output:
         return progress_bar(self._watched, counted=counted, in_bytes=in_bytes)
 
 
+class _Command(TyperCommand):
+    """A command whose help shows no type beside what is there or not: ``--json`` takes no value."""
+
+    def get_params(self, ctx: Any) -> Any:
+        options = super().get_params(ctx)
+        for option in options:
+            if getattr(option, "is_flag", False):
+                option.metavar = ""
+        return options
+
+
 def add_command(
     app: typer.Typer, name: str, function: Callable[..., None], *, config: bool = False
 ) -> None:
@@ -131,7 +143,7 @@ def add_command(
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {"ctx": typer.Context, **hints, **shared}
     run.__doc__ = _flowing(inspect.getdoc(function) or "")
-    app.command(name)(run)
+    app.command(name, cls=_Command)(run)
 
 
 def _flowing(text: str) -> str:

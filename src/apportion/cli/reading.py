@@ -206,7 +206,7 @@ class Source:
         like: "NDArray[Any] | None",
     ) -> "Interactions":
         from apportion.data import Interactions
-        from apportion.data.catalog import id_type
+        from apportion.data.catalog import id_type, read_id_list
         from apportion.data.files import has_column, read_columns
         from apportion.data.sources import ALL_RATINGS
 
@@ -289,24 +289,6 @@ def shown_id(item: Any) -> Any:
     """An id for tables and JSON: a number or text."""
     plain = item.item() if hasattr(item, "item") else item
     return plain.decode("utf-8", "backslashreplace") if isinstance(plain, bytes) else plain
-
-
-def read_id_list(path: Path, column: str = "item") -> "pl.Series":
-    """Ids from this column of a CSV or Parquet file, or from a file of one id a line."""
-    import polars as pl
-
-    from apportion.data.files import ids_from_text, read_columns
-
-    if path.is_dir() or path.suffix.lower() in (".csv", ".parquet", ".pq"):
-        return read_columns(path, [column], [])[column]
-    if not path.exists():
-        raise DataError(f"there is no file or folder {path}")
-    try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
-    except UnicodeDecodeError:
-        raise DataError(f"{path} is not a text file of one id a line") from None
-    lines = [line.strip() for line in lines]
-    return ids_from_text(pl.Series(column, [line for line in lines if line], dtype=pl.String))
 
 
 def read_title_file(path: Path, like: "NDArray[Any]", column: str = "title") -> dict[Any, str]:

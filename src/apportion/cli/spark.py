@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from apportion.cli.reading import Source, ids_like, read_id_list
+from apportion.cli.reading import Source, ids_like
 from apportion.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -80,6 +80,8 @@ class Cluster:
         if source.encoding is not None:
             raise ParameterError("--encoding is for CSV files; --engine spark reads Parquet")
         items = settings["items"]
+        from apportion.data.catalog import read_id_list
+
         listed = read_id_list(items) if isinstance(items, Path) else None
         if self.store is not None and is_stored(session, self.store):
             stored = Interactions.from_store(session, self.store)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from apportion.cli.reading import DATA_PANEL, ids_like, read_id_list
+from apportion.cli.reading import DATA_PANEL, ids_like
 from apportion.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -192,6 +192,7 @@ def read_tasks(
 ) -> "TaskData":
     """The examples of a file; ``label`` None for classes, which have none."""
     from apportion.data import TaskData
+    from apportion.data.catalog import read_id_list
 
     user, task = user or "user", task or "task"
     tasks: Any = catalog if catalog == "public" else read_id_list(Path(catalog), task)

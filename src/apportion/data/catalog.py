@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from apportion.checks import whole
-from apportion.data.files import IdType
+from apportion.data.files import IdType, ids_from_text, is_there, read_columns
 from apportion.data.ids import (
     Ids,
     Integers,
@@ -24,8 +25,39 @@ from apportion.data.memory import MOST, check_memory
 from apportion.errors import DataError, ParameterError
 from apportion.frames import pl
 
-# The number of members (ids are then 0, 1, ...), their ids, or "public": those found in the data.
-Catalog = int | Sequence[Any] | NDArray[Any] | Literal["public"] | None
+# The number of members (ids are then 0, 1, ...), their ids, a file of them, or "public": those in the data.
+Catalog = int | Sequence[Any] | NDArray[Any] | str | Path | Literal["public"] | None
+
+
+def listed(member: str, catalog: Catalog, values: Ids | None = None) -> Any:
+    """The catalog; the ids in it, if it is a file of them, as text where those of the rows are text."""
+    if not isinstance(catalog, (str, Path)) or catalog == "public":
+        return catalog
+    if isinstance(catalog, str) and not is_there(Path(catalog)):
+        raise ParameterError(
+            f'{member}s must be a number, a list of ids, a file of ids or "public"; there is no file '
+            f"{catalog!r}"
+        )
+    ids = read_id_list(Path(catalog), member)
+    return ids.cast(pl.String) if values is not None and is_text(values) else ids
+
+
+def read_id_list(path: Path, column: str = "item") -> pl.Series:
+    """Ids from this column of a CSV or Parquet file, or from a file of one id a line."""
+    if path.is_dir() or path.suffix.lower() in (".csv", ".parquet", ".pq"):
+        ids = read_columns(path, [column], [])[column]
+    elif not path.exists():
+        raise DataError(f"there is no file or folder {path}")
+    else:
+        try:
+            lines = path.read_text(encoding="utf-8-sig").split("\n")
+        except UnicodeDecodeError:
+            raise DataError(f"{path} is not a text file of one id a line") from None
+        lines = [line.strip() for line in lines]
+        ids = ids_from_text(pl.Series(column, [line for line in lines if line], dtype=pl.String))
+    if not len(ids):
+        raise DataError(f"{path} holds no ids")
+    return ids
 
 
 def read_catalog(member: str, catalog: Catalog, values: Ids) -> tuple[NDArray[Any], Integers]:

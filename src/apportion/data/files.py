@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from apportion.data import text_files
 from apportion.data.memory import check_memory
 from apportion.data.text_files import ENDINGS, read_text, without_ratings
-from apportion.errors import DataError
+from apportion.errors import DataError, ParameterError
 from apportion.frames import pl
 
 PARQUET = (".parquet", ".pq")
@@ -36,8 +36,7 @@ def table_of(frame: Any, names: Sequence[str]) -> Any:
     lazy = isinstance(frame, pl.LazyFrame)
     frame = from_stream(frame)
     if not lazy and (hasattr(frame, "collect") or not is_table(frame)):
-        more = "; from_spark reads those of Spark" if hasattr(frame, "sparkSession") else ""
-        kind = type(frame).__name__
+        kind, more = type(frame).__name__, _reader_of(frame)
         raise DataError(f"from_frame takes a pandas, polars or pyarrow table, got a {kind}{more}")
     try:
         present = _names(frame)
@@ -53,6 +52,17 @@ def table_of(frame: Any, names: Sequence[str]) -> Any:
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         # Of a lazy table, whose text may quote the data.
         raise DataError(f"the table cannot be read ({type(error).__name__})") from None
+
+
+def _reader_of(given: Any) -> str:
+    """What reads it, as it is no table."""
+    if hasattr(given, "sparkSession"):
+        return "; from_spark reads those of Spark"
+    if isinstance(given, (str, Path)):
+        return "; from_path reads files"
+    if hasattr(given, "tocoo"):
+        return "; from_sparse reads sparse matrices"
+    return "; polars.DataFrame(...) makes one" if isinstance(given, (Mapping, list)) else ""
 
 
 def from_stream(frame: Any) -> Any:
@@ -97,7 +107,12 @@ def read_columns(
         others: columns that are left as they are, those of a CSV file as text.
         separator, quote, encoding: of CSV files, as in ``read_text``.
     """
-    paths = [Path(each) for each in ([path] if isinstance(path, (str, Path)) else path)]
+    given = [path] if isinstance(path, (str, Path)) else path
+    if not (isinstance(given, Sequence) and all(isinstance(at, (str, Path)) for at in given)):
+        raise ParameterError(
+            f"path must be a path, or a list of paths, got a {type(path).__name__}"
+        )
+    paths = [Path(each) for each in given]
     files = [file for each in paths for file in _files(each)]
     if len({is_text(file) for file in files}) != 1:
         raise DataError("give one or more files, all of them CSV or all of them Parquet")
@@ -135,7 +150,9 @@ def read_columns(
         UnicodeEncodeError,
     ) as error:
         # The text of the error may quote the data; its kind does not.
-        raise DataError(f"{path} cannot be read ({type(error).__name__})") from None
+        ragged = isinstance(error, pl.exceptions.ComputeError) and is_text(files[0])
+        why = "; every line of a CSV file must have as many columns as its first" if ragged else ""
+        raise DataError(f"{path} cannot be read ({type(error).__name__}){why}") from None
 
 
 def _names(frame: Any) -> list[Any]:

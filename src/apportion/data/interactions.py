@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from apportion.checks import number
 from apportion.data.cards import catalog_fact, data_card
-from apportion.data.catalog import Catalog, read_catalog
+from apportion.data.catalog import Catalog, listed, read_catalog
 from apportion.data.graph import Graph
 from apportion.data.ids import Integers, id_keys, number_ids, read_column
 from apportion.data.orientation import Orientation, sort_rows, turned
@@ -43,9 +43,9 @@ class Interactions(Sources, Splits):
     Args:
         user, item: ids of any type, [rows].
         rating: one number per row, or None for implicit feedback.
-        items: the public catalog: the number of items (ids are then 0, 1, ...), a list of ids, or
-            ``"public"`` to declare the ids found in the data public. Without one a private model has to
-            find its items privately: ``MatrixFactorization(catalog="private")``.
+        items: the public catalog: the number of items (ids are then 0, 1, ...), a list of ids, the path of
+            a file of one id a line, or ``"public"`` to declare the ids found in the data public. Without
+            one a private model has to find its items privately: ``MatrixFactorization(catalog="private")``.
         rating_range: the smallest and largest possible rating, public.
         outside: what to do with ratings outside the range: ``"error"`` or ``"clip"``.
         timestamp: when each row was: numbers, dates or times; for ``split_time`` and ``leave_out`` only.
@@ -88,6 +88,7 @@ class Interactions(Sources, Splits):
         weights = read_weights(weight, len(user_ids), rated=rating is not None)
         self.weight_bound = check_weight_bound(weight_bound)
         self.events = "given" if rating is None else None
+        items = listed("item", items, item_ids)
         self.catalog_is_public = items is not None
         self.catalog_from_data = isinstance(items, str)
         # What polars does with strings it does in one thread.

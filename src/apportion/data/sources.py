@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 import numpy as np
 
 from apportion.checks import word
-from apportion.data.catalog import Catalog, id_type
+from apportion.data.catalog import Catalog, id_type, listed
 from apportion.data.files import from_stream, has_column, read_columns, table_of
 from apportion.data.weights import (
     WEIGHT_BOUND,
@@ -108,7 +108,7 @@ class Sources:
             path,
             [user, item],
             [name for name in (rating, weight) if isinstance(name, str)],
-            {item: id_type(columns.get("items"))},
+            {item: id_type(listed("item", columns.get("items")))},
             others=[] if time is None else [time],
             separator=separator,
             quote=quote,
@@ -141,7 +141,8 @@ class Sources:
         """
         if not (hasattr(matrix, "tocoo") and getattr(matrix, "ndim", 2) == 2):
             raise DataError(
-                f"from_sparse takes a scipy.sparse matrix, got a {type(matrix).__name__}"
+                f"from_sparse takes a scipy.sparse matrix, got a {type(matrix).__name__}; "
+                "scipy.sparse.csr_array(...) makes one of an array, from_frame reads tables"
             )
         if feedback is None:
             feedback = "implicit" if rating_range is None else "explicit"

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from apportion.checks import number, whole
 from apportion.data.cards import catalog_fact, data_card
-from apportion.data.catalog import Catalog, read_catalog, read_positions
+from apportion.data.catalog import Catalog, listed, read_catalog, read_positions
 from apportion.data.files import table_of
 from apportion.data.graph import Graph, mix
 from apportion.data.ids import Integers, id_keys, number_ids, plain_ids, read_column, read_ids
@@ -32,10 +32,10 @@ class TaskData:
             ``per_user=True``; then ``user`` holds row numbers of ``features``.
         labels: one number per row, [rows]; one if not given (for classification, where the task is
             the class).
-        tasks: the public catalog: the number m of tasks (ids are then 0..m-1) or a list of ids.
-            Which tasks exist must not depend on who is in the data. ``"public"`` takes the ids
-            that occur in the data and declares this list public. Without a catalog the data can
-            only be used where no privacy is asked for.
+        tasks: the public catalog: the number m of tasks (ids are then 0..m-1), a list of ids, or the path
+            of a file of one id a line. Which tasks exist must not depend on who is in the data.
+            ``"public"`` takes the ids that occur in the data and declares this list public. Without a
+            catalog the data can only be used where no privacy is asked for.
         per_user: whether ``features`` has one row per user.
         user_ids: with ``per_user``, an id for each row of ``features``, [users]. Without them a user's id
             is its row number: a user who leaves must leave its row behind, or the others' ids, and with
@@ -89,6 +89,7 @@ class TaskData:
             self.user = user_codes.astype(np.int64)
             self.user_key = id_keys(distinct)
             self.feature_row = np.arange(rows)
+        tasks = listed("task", tasks, task_ids)
         self.catalog_is_public = tasks is not None
         self.catalog_from_data = isinstance(tasks, str)
         self.task_ids, task_codes = read_catalog("task", tasks, task_ids)
@@ -336,6 +337,10 @@ def _numbers(name: str, values: Any) -> NDArray[np.float64]:
 
 def read_matrix(name: str, values: Any) -> NDArray[np.float64]:
     """Finite numbers in rows of one length, [rows, d]."""
+    if hasattr(values, "tocoo"):
+        raise DataError(
+            f"{name} must be a dense array, got a sparse one; values.toarray() makes one"
+        )
     more = ", in rows of one length"
     array = read_numbers(name, values, np.float64, order="C", more=more).view()
     if array.ndim != 2 or array.shape[1] == 0:

@@ -97,10 +97,13 @@ def _loss(released: ItemModel, rounded: ItemModel) -> Loss:
     one, other = Recommender(released), Recommender(rounded)
     count = len(released.item_ids)
     low, high = released.fold_in.rating_range or (1.0, 5.0)
+    alike = (
+        count > 1 and released.items.any()
+    )  # averages alone know of no item that is like another
     same, largest = [], 0.0
     for person in range(min(_PEOPLE, count)):
         first = released.item_ids[person * count // min(_PEOPLE, count)]
-        liked = [first, *(one.similar_items(first, _LIKED - 1)[0] if count > 1 else [])]
+        liked = [first, *(one.similar_items(first, _LIKED - 1)[0] if alike else [])]
         history: Any = liked
         if (
             released.fold_in.feedback == "explicit"

@@ -12,13 +12,13 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from apportion.accounts import signatures
 from apportion.accounts.durable import sync
 from apportion.data.files import check_folder, written_whole
 from apportion.data.memory import check_memory
-from apportion.errors import DataError
+from apportion.errors import DataError, ParameterError
 from apportion.folders.kinds import KINDS, OPTIONS, REPORT, SETTINGS, Kind
 from apportion.folders.sealed import digest, is_ours, kind_of, largest, read_settings
 
@@ -97,6 +97,13 @@ def read_signature(folder: Path) -> bytes | None:
     """The bytes of its signature, if it has one."""
     path = folder / signatures.FILE
     return _read(path) if path.exists() else None
+
+
+def folder_at(verb: str, folder: Any) -> Path:
+    """The path of a folder, as ``save`` and ``load`` are given one."""
+    if not isinstance(folder, (str, Path)):
+        raise ParameterError(f"{verb} takes the path of a folder, got a {type(folder).__name__}")
+    return Path(folder)
 
 
 def check_target(folder: Path) -> bool:

@@ -89,7 +89,7 @@ def curve_chart(
         paint = "var(--ap-bad)" if mark.strong else color(0)
         parts.append(
             f'<circle cx="{px:.1f}" cy="{py:.1f}" r="{6 if mark.strong else 4}" fill="{paint}"/>'
-            f'<text x="{px + (-9 if right else 9):.1f}" y="{py + (17 if mark.below else -8):.1f}" '
+            f'<text x="{px + (-9 if right else 9):.1f}" y="{py + (21 if mark.below else -8):.1f}" '
             f'text-anchor="{"end" if right else "start"}"{_weight(mark.strong)}>{escape(mark.name)}</text>'
         )
     return _svg(title, _WIDTH, _HEIGHT, parts)

@@ -14,7 +14,7 @@ import numpy as np
 import safetensors.numpy
 
 from apportion.checks import number
-from apportion.data.files import table_of
+from apportion.data.files import is_table, table_of
 from apportion.data.ids import match_ids, read_ids
 from apportion.errors import DataError, ParameterError
 from apportion.folders.kinds import ITEMS, REPORT, SETTINGS
@@ -57,6 +57,11 @@ def _titles(model: ItemModel, ids: Ids, titles: Any) -> list[str]:
         return own
     if isinstance(titles, Mapping):
         named, texts = read_ids("titles", list(titles)), list(titles.values())
+    elif not is_table(titles):
+        kind = type(titles).__name__
+        raise DataError(
+            f"titles must be {{id: title}} or a table with columns item and title, got a {kind}"
+        )
     else:
         titles = table_of(titles, ["item", "title"])
         named, texts = read_ids("item", titles["item"]), _values(titles["title"])

@@ -162,7 +162,7 @@ class MatrixFactorization(Estimator, Recommender):
             progress: how far it is: after a second, on a terminal or in a notebook; False shows it nowhere,
                 True anywhere.
         """
-        settings = self._settings(data)
+        settings = self._settings(_interactions(data))
         self._warn_of_copies()
         if preparation is not None:
             preparation.check(kind_of(settings))
@@ -202,7 +202,7 @@ class MatrixFactorization(Estimator, Recommender):
         ``forecasts`` says what to expect then; ``fit(data, preparation=...)`` resumes it and pays for both.
         With a ``budget`` these releases are paid from it now, and ``fit`` pays the rest.
         """
-        settings = self._settings(data)
+        settings = self._settings(_interactions(data))
         if not settings.private:
             raise ParameterError("without privacy there is nothing to prepare: epsilon is infinite")
         engine, cost = find_engine(self.engine), cost_of_preparing(settings)
@@ -310,11 +310,6 @@ class MatrixFactorization(Estimator, Recommender):
                 most = MOST_FACTORS if name == "factors" else None
                 whole(name, getattr(self, name), at_least=1, at_most=most)
         whole("seed", self.seed, at_least=0)
-        if data is not None and not isinstance(data, Interactions):
-            raise DataError(
-                f"fit takes Interactions, got a {type(data).__name__}; Interactions.from_frame, from_path "
-                "and from_sparse make them"
-            )
         settings = resolve(
             epsilon=self.epsilon,
             delta=self.delta,
@@ -333,3 +328,13 @@ class MatrixFactorization(Estimator, Recommender):
             if data.catalog_is_public or not settings.private:
                 self._asked.check_size(data.items)
         return settings
+
+
+def _interactions(data: Any) -> Interactions:
+    """What is trained on, if it is that."""
+    if not isinstance(data, Interactions):
+        raise DataError(
+            f"fit takes Interactions, got a {type(data).__name__}; Interactions.from_frame, from_path "
+            "and from_sparse make them"
+        )
+    return data

@@ -6,7 +6,7 @@ Nothing in a folder is executable, and nothing is secret: the noise key is no pa
 from pathlib import Path
 from typing import Any
 
-from apportion.folders.files import check_target, check_there, read_files, save_files
+from apportion.folders.files import check_target, check_there, folder_at, read_files, save_files
 from apportion.folders.kinds import ITEMS
 from apportion.recommend.contents import pack, unpack
 from apportion.recommend.recommender import Recommender
@@ -21,7 +21,7 @@ def save(model: Recommender, folder: str | Path, titles: Any = None) -> None:
         titles: of items, as {id: title} or as a table with columns item and title. Items that it does
             not name keep the title that they have, or get an empty one.
     """
-    folder = Path(folder)
+    folder = folder_at("save", folder)
     check_target(folder)
     contents = pack(model.released, titles)
     unpack(folder, contents)  # what could not be read back is not written

@@ -64,7 +64,9 @@ def evaluate(
         return evaluate_frames(model, histories, test, k, level, seed)
     for name, data in (("histories", histories), ("test", test)):
         if not isinstance(data, Interactions):
-            raise DataError(f"{name} must be Interactions, got a {type(data).__name__}")
+            raise DataError(
+                f"{name} must be Interactions, got a {type(data).__name__}: evaluate(model, histories, test)"
+            )
     if not np.array_equal(histories.user_key, test.user_key):
         raise DataError("the histories and the test must be parts of the same data")
     known = histories.graph.task_sizes() if counts is None else counts
@@ -76,6 +78,7 @@ def evaluate(
         judge = RatingJudge(model, known, averages_of(histories))
     else:
         judge = EventJudge(model, known, whole("k", k, at_least=1))
+    _check_apart(histories, test)
     part = judge.part(histories, test)
     means = resampled_means(part.of_user, part.numbers, seed)
     metrics, others, intervals, gains = judge.result(part.sums, means, level)
@@ -90,3 +93,15 @@ def evaluate(
         unknown_items=int(np.count_nonzero(unknown & (of_item > 0))),
         unknown_rows=int(of_item[unknown].sum()),
     )
+
+
+def _check_apart(histories: Interactions, test: Interactions) -> None:
+    """Refuse what would judge a model by what it is told, or by what it never recommends."""
+    place = match_ids(test.item_ids, histories.item_ids).astype(np.int64)[test.by_user.other]
+    wanted = test.user_of_row * histories.items + place
+    known = histories.user_of_row * histories.items + histories.by_user.other
+    told = np.isin(wanted[place >= 0], known)
+    if told.any() and (test.explicit or told.sum() == len(wanted)):
+        raise DataError(
+            "the test holds rows that are in the histories too: keep them apart, as data.split does"
+        )

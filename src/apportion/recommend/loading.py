@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from apportion.errors import ParameterError
 from apportion.folders.comparing import Check
-from apportion.folders.files import kind_in, sign_files
+from apportion.folders.files import folder_at, kind_in, sign_files
 from apportion.folders.kinds import TASK_MODELS
 from apportion.recommend import files, verify
 from apportion.recommend.recommender import Recommender
@@ -32,9 +31,7 @@ def load(folder: str | Path) -> Any:
     >>> ap.load(folder).predict(task=3, features=[[0.1, 0.2, 0.0, 0.3, 0.1]]).shape
     (1,)
     """
-    if not isinstance(folder, (str, Path)):
-        raise ParameterError(f"load takes the path of a folder, got a {type(folder).__name__}")
-    return load_any(Path(folder))
+    return load_any(folder_at("load", folder))
 
 
 def load_any(folder: Path) -> Recommender | TaskModels | ClassModels:

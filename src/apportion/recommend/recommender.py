@@ -225,6 +225,10 @@ class Recommender:
         wanted = self._scorer.find("item", [item] if one else item)
         if len(wanted) == 0 or len(self.item_ids) < 2:
             raise DataError("similar items need an item, and a model of two or more")
+        if not self.items.any():
+            raise DataError(
+                f"the model knows no tastes ({self.released.tastes}): no item is like another"
+            )
         found = list(self.similar_blocks(wanted, k, by))
         places, scores = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
         ids = self.item_ids[places]

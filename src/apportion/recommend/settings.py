@@ -209,7 +209,10 @@ def find_allocation(allocation: Allocation | None, feedback: Feedback) -> Alloca
     if allocation is None:
         return AdaptiveWeights(0.25 if feedback == "explicit" else 0.1)
     if not isinstance(allocation, Allocation):
-        raise ParameterError(f"allocation must be an Allocation, got {allocation!r}")
+        raise ParameterError(
+            "allocation must be an Allocation, such as ap.AdaptiveWeights(exponent) or "
+            f"ap.UniformWeights(), got {allocation!r}"
+        )
     if isinstance(allocation, UniformWeights):
         return AdaptiveWeights(exponent=0.0)
     if type(allocation).typical_weights is Allocation.typical_weights:

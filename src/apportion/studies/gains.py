@@ -109,7 +109,7 @@ class Gains:
 
 
 def _loss(model: MultiTaskLinear, data: TaskData) -> float:
-    return 0.5 * float(np.sum((model.predict_rows(data) - data.labels) ** 2))
+    return 0.5 * float(np.sum((model.predict(data) - data.labels) ** 2))
 
 
 def _promised(kind: Kind, data: TaskData, sizes: NDArray[np.float64]) -> Row:

@@ -12,7 +12,7 @@ from apportion.tasks.base import MultiTaskLinear
 
 def rmse(model: MultiTaskLinear, data: TaskData) -> float:
     """Root mean squared error over all examples."""
-    return float(np.sqrt(np.mean((model.predict_rows(data) - data.labels) ** 2)))
+    return float(np.sqrt(np.mean((model.predict(data) - data.labels) ** 2)))
 
 
 def rmse_by_size(
@@ -20,5 +20,5 @@ def rmse_by_size(
 ) -> list[float]:
     """RMSE in buckets of equally many tasks, from the smallest tasks (by ``sizes``) to the largest."""
     bucket = task_buckets(sizes, buckets)[data.task]
-    squared = (model.predict_rows(data) - data.labels) ** 2
+    squared = (model.predict(data) - data.labels) ** 2
     return [float(np.sqrt(np.mean(squared[bucket == b]))) for b in range(buckets)]

@@ -204,7 +204,10 @@ class MultiTaskLinear(Estimator, TaskModels):
                 "TaskData.from_frame makes one"
             )
         if not isinstance(self.allocation, Allocation):
-            raise ParameterError(f"allocation must be an Allocation, got {self.allocation!r}")
+            raise ParameterError(
+                "allocation must be an Allocation, such as ap.AdaptiveWeights(exponent) or "
+                f"ap.UniformWeights(), got {self.allocation!r}"
+            )
         if math.isfinite(target.epsilon) and not data.catalog_is_public:
             raise DataError(
                 "the list of tasks must be public, or a user who is alone in a task is given away "

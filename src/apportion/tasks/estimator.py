@@ -136,12 +136,11 @@ class Estimator:
         return copy
 
     def _warn_of_copies(self) -> None:
-        """Say what a search costs, when the second copy of an estimator is about to be trained."""
-        number = vars(self).get("_copy", 1)
-        if number > 1 and not has_no_secret(self.get_params(deep=False)):
+        """Say what a search costs, once: when the second copy of an estimator is about to be trained."""
+        if vars(self).get("_copy") == 2 and not has_no_secret(self.get_params(deep=False)):
             warn(
-                f"copy {number} of one private estimator is trained, as in a search or a "
-                "cross-validation: each copy spends its epsilon (on the same people their mu^2 add up), "
+                "a second copy of one private estimator is trained, as in a search or a "
+                "cross-validation: every copy spends its epsilon (on the same people their mu^2 add up), "
                 "and choosing among them by exact scores is outside any guarantee. Search with "
                 'epsilon=math.inf on data that may be used so, or leave settings to "auto", which '
                 "chooses from what it has paid for",

@@ -133,7 +133,7 @@ class Released:
         """Write the models, their tasks and the privacy report to a folder, for ``apportion.load``."""
         from apportion.tasks.files import save  # which imports this module
 
-        save(self.released, Path(folder))
+        save(self.released, folder)
 
     def __repr__(self) -> str:
         tasks, dimension = self.coef_.shape
@@ -148,6 +148,8 @@ class Released:
         return model_card(type(self).__name__, self.privacy, known, MODELS_USE)
 
     def _features(self, features: Any) -> Array:
+        if isinstance(features, TaskData):
+            return self._check_columns(features.features[features.feature_row])
         rows = read_matrix("features", np.atleast_2d(np.asarray(features)))
         return self._check_columns(rows)
 
@@ -167,15 +169,22 @@ class TaskModels(Released):
         """The tasks, [tasks]."""
         return self.released.task_ids
 
-    def predict(self, task: Any, features: ArrayLike) -> Array:
+    def predict(self, task: Any, features: ArrayLike | None = None) -> Array:
         """Predicted labels of examples with these features [rows, d] and task ids [rows], or one id.
 
-        Means of labels; for losses of labels -1 and 1 the more likely one. See ``decision_function``.
+        Means of labels; for losses of labels -1 and 1 the more likely one. See ``decision_function``. A
+        ``TaskData`` with the same catalog takes the place of both.
         """
         return self._prediction.labels(self.decision_function(task, features))
 
-    def decision_function(self, task: Any, features: ArrayLike) -> Array:
+    def decision_function(self, task: Any, features: ArrayLike | None = None) -> Array:
         """The margins theta_i . x of examples with these features and tasks, as for ``predict``, [rows]."""
+        if features is None:
+            return self._margins_of(task)
+        if getattr(task, "ndim", 1) > 1:
+            raise DataError(
+                "task must be one id, or one id for each row of features; features come second"
+            )
         rows = self._features(features)
         one = isinstance(task, (str, bytes)) or not hasattr(task, "__len__")
         tasks = [task] * len(rows) if one else task
@@ -198,10 +207,6 @@ class TaskModels(Released):
             raise DataError("score needs at least one example")
         return self._prediction.score(margins, data.labels)
 
-    def predict_rows(self, data: TaskData) -> Array:
-        """Predicted labels of all examples of a data set with the same catalog, [rows]."""
-        return self._prediction.labels(self._margins_of(data))
-
     @property
     def _prediction(self) -> Prediction:
         prediction = self.released.prediction
@@ -211,7 +216,10 @@ class TaskModels(Released):
     def _margins_of(self, data: TaskData) -> Array:
         task_ids = self.task_ids_
         if not isinstance(data, TaskData):
-            raise DataError(f"expected a TaskData, got a {type(data).__name__}")
+            raise DataError(
+                "give tasks and features, or a TaskData that holds both, got a "
+                f"{type(data).__name__} alone"
+            )
         if not np.array_equal(data.task_ids, task_ids):
             raise DataError("the data has another catalog of tasks than the model")
         return self._margins(data.features[data.feature_row], data.task)
@@ -232,17 +240,17 @@ class ClassModels(Released):
         """The public classes, [classes]."""
         return self.released.task_ids
 
-    def decision_function(self, features: ArrayLike) -> Array:
-        """Log-odds of each class against the rest, [rows, classes]."""
+    def decision_function(self, features: ArrayLike | TaskData) -> Array:
+        """Log-odds of each class against the rest, of features or a ``TaskData``, [rows, classes]."""
         released = self.released
         return np.asarray(self._features(features) @ released.coef.T + released.intercept)
 
-    def predict(self, features: ArrayLike) -> NDArray[Any]:
-        """The most likely class of each row of features, [rows]."""
+    def predict(self, features: ArrayLike | TaskData) -> NDArray[Any]:
+        """The most likely class of each row of features, or of a ``TaskData``, [rows]."""
         best = np.argmax(self.decision_function(features), axis=1)
         return np.asarray(self.classes_[best])
 
-    def predict_proba(self, features: ArrayLike) -> Array:
+    def predict_proba(self, features: ArrayLike | TaskData) -> Array:
         """Probabilities of the classes: one-against-rest, scaled to sum to one, [rows, classes]."""
         odds = 1 / (1 + np.exp(-np.clip(self.decision_function(features), -700, 700)))
         return np.asarray(odds / odds.sum(axis=1, keepdims=True))
@@ -251,6 +259,4 @@ class ClassModels(Released):
         """The share of rows whose class is predicted. An exact statistic of the data: not a release."""
         if not len(data.task):
             raise DataError("score needs at least one row")
-        return float(
-            np.mean(self.predict(data.features[data.feature_row]) == data.task_ids[data.task])
-        )
+        return float(np.mean(self.predict(data) == data.task_ids[data.task]))

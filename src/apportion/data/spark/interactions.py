@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.checks import number, whole
-from apportion.data.catalog import Catalog, read_catalog
+from apportion.data.catalog import Catalog, listed, read_catalog
 from apportion.data.ids import id_keys
 from apportion.data.interactions import Interactions
 from apportion.data.ratings import check_range
@@ -133,6 +133,7 @@ def interactions_from_spark(
     shards: int | None,
 ) -> SparkInteractions:
     """See ``Interactions.from_spark``."""
+    items = listed("item", items)
     between, most = check_range(rating_range), check_weight_bound(weight_bound)
     reading = Reading(user, item, rating, between, outside, positives, weight, most)
     if weight and rating is not None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.checks import whole
-from apportion.data.catalog import Catalog
+from apportion.data.catalog import Catalog, listed
 from apportion.data.rows import Rows
 from apportion.data.spark.frames import columns_of, find_frame, find_ids, sharded
 from apportion.data.spark.shards import SparkRows
@@ -102,6 +102,7 @@ def tasks_from_spark(
     shards: int | None,
 ) -> SparkTaskData:
     """See ``TaskData.from_spark``."""
+    tasks = listed("task", tasks)
     if isinstance(features, str) or not features:
         raise ParameterError("features must be a list of column names, at least one")
     frame = columns_of(find_frame(frame), [user, task], [*features, label])
