@@ -1,5 +1,5 @@
-# Two commands do everything on a machine with Python 3.11 and make: `make demo` and `make test`.
-PYTHON ?= python3.11
+# Two commands do everything on a machine with Python 3.11 to 3.13 and make: `make demo` and `make test`.
+PYTHON ?= $(firstword $(foreach each,python3.11 python3.12 python3.13,$(shell $(each) -c "print('$(each)')" 2>/dev/null)) python3.11)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -156,10 +156,10 @@ sbom: $(READY)
 	@$(BIN)/python -c "import json; found = json.load(open('build/sbom.json')); \
 		print(len(found['components']), 'packages in build/sbom.json, CycloneDX', found['specVersion'])"
 
-# Python 3.11 is what the lock was made for; another interpreter is taken only when asked for.
+# The lock serves Python 3.11 to 3.13. The first of them that runs is taken, unless another is asked for.
 $(READY): requirements.lock pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { \
-		echo "$(PYTHON) is not on the PATH. Install Python 3.11, or name another: make PYTHON=python3.12"; exit 1; }
+		echo "$(PYTHON) is not on the PATH. Install Python 3.11, 3.12 or 3.13, or name one: make PYTHON=/path/to/python3"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
