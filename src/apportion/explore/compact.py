@@ -64,7 +64,8 @@ def _files(released: ItemModel, stored: Mapping[str, NDArray[Any]]) -> dict[str,
         elif name == "ids" or name.endswith(".sizes"):
             tensors[name] = _narrow(values)
     fold_in = json.loads(files[SETTINGS])["fold_in"]
-    settings = json.dumps({"kind": KIND, "fold_in": fold_in}).encode()
+    known = {"kind": KIND, "fold_in": fold_in, "tastes": released.knows_tastes}
+    settings = json.dumps(known).encode()
     return {SETTINGS: settings, ITEMS.file: safetensors.numpy.save(tensors)}
 
 
@@ -97,9 +98,7 @@ def _loss(released: ItemModel, rounded: ItemModel) -> Loss:
     one, other = Recommender(released), Recommender(rounded)
     count = len(released.item_ids)
     low, high = released.fold_in.rating_range or (1.0, 5.0)
-    alike = (
-        count > 1 and released.items.any()
-    )  # averages alone know of no item that is like another
+    alike = count > 1 and released.knows_tastes
     same, largest = [], 0.0
     for person in range(min(_PEOPLE, count)):
         first = released.item_ids[person * count // min(_PEOPLE, count)]

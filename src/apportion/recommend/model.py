@@ -41,10 +41,16 @@ class ItemModel:
     training: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def knows_tastes(self) -> bool:
+        """Whether it tells items apart by who likes them, and not only by how many do or how well."""
+        choice = self.training.get("choice")
+        chosen = isinstance(choice, dict) and choice.get("sweeps") == 0
+        return not chosen and bool(self.items.any())
+
+    @property
     def tastes(self) -> str:
         """How tastes are known: by factors; or not at all, what is known is popular or well rated."""
-        choice = self.training.get("choice")
-        if not isinstance(choice, dict) or choice.get("sweeps") != 0:
+        if self.knows_tastes:
             return f"{self.items.shape[1]} factors"
         return "averages alone" if self.fold_in.feedback == "explicit" else "popularity alone"
 

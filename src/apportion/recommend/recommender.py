@@ -225,7 +225,7 @@ class Recommender:
         wanted = self._scorer.find("item", [item] if one else item)
         if len(wanted) == 0 or len(self.item_ids) < 2:
             raise DataError("similar items need an item, and a model of two or more")
-        if not self.items.any():
+        if not self.released.knows_tastes:
             raise DataError(
                 f"the model knows no tastes ({self.released.tastes}): no item is like another"
             )

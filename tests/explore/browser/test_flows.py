@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from apportion.explore import (
@@ -16,7 +17,7 @@ from apportion.explore import (
     write_single_file,
 )
 from tests.explore.browser.conftest import Watched
-from tests.explore.models import HOSTILE, film_model, hostile_model, page_of, place_of
+from tests.explore.models import HOSTILE, changed, film_model, hostile_model, page_of, place_of
 
 Serve = Callable[[Explorer], str]
 
@@ -141,6 +142,20 @@ def test_an_item_shows_those_that_are_like_it(watched: Watched, served: Serve) -
     dialog.get_by_role("button", name="Remove from your list").click()
     page.keyboard.press("Escape")
     assert page.locator(".mine li").count() == 0
+
+
+def test_a_model_of_averages_claims_no_likeness(watched: Watched, served: Serve) -> None:
+    known = film_model(intercepts=True)
+    poor = changed(known, {}, items=np.zeros_like(known.items))
+    page = watched.open(served(page_of(poor)))
+    assert "averages alone" in page.locator("#state").inner_text()
+    assert page.get_by_role("tab", name="Map").count() == 0
+    page.locator("#best .name").first.click()
+    dialog = page.get_by_role("dialog")
+    assert "cannot say which items are alike" in dialog.inner_text()
+    assert dialog.get_by_role("listitem").count() == 0
+    assert dialog.get_by_role("button", name="Show on the map").count() == 0
+    assert not watched.trouble
 
 
 def test_everything_can_be_done_by_keyboard(watched: Watched, served: Serve) -> None:

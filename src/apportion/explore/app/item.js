@@ -24,7 +24,7 @@ export function makeItemDialog(model, taste, ask, showOnMap) {
   async function open(place) {
     current = place;
     const [similar, [score]] = await Promise.all([
-      ask("neighbors", place, NEIGHBORS),
+      model.tastes ? ask("neighbors", place, NEIGHBORS) : [],
       ask("predict", taste.history(), [place]),
     ]);
     if (current !== place) return;
@@ -37,15 +37,20 @@ export function makeItemDialog(model, taste, ask, showOnMap) {
         taste.size === 0 ? null : model.explicit ? words.expected(score) : words.score(score),
       ].filter(Boolean).join(" · ")),
       ...(people < FEW ? [make("p.warn", {}, words.few)] : []),
-      make("div.actions", {}, toggle(place), make("button", { type: "button", onclick: () => {
-        dialog.close();
-        showOnMap(place);
-      } }, words.show)),
-      make("h3", {}, words.neighbors),
-      make("ol.best", {}, ...similar.map((other) => row(other))),
+      make("div.actions", {}, toggle(place), ...(model.tastes ? [onMap(place)] : [])),
+      ...(model.tastes
+        ? [make("h3", {}, words.neighbors), make("ol.best", {}, ...similar.map((other) => row(other)))]
+        : [make("p.dim", {}, words.noNeighbors)]),
     );
     if (!dialog.open) dialog.showModal();
     dialog.scrollTop = 0;
+  }
+
+  function onMap(place) {
+    return make("button", { type: "button", onclick: () => {
+      dialog.close();
+      showOnMap(place);
+    } }, words.show);
   }
 
   function toggle(place) {

@@ -26,14 +26,14 @@ async function start() {
     const taste = makeTaste(model);
     taste.recall();
     let openTab = () => {};
-    const map = makeMap(model, taste, ask, (place) => openItem(place));
+    const map = model.tastes ? makeMap(model, taste, ask, (place) => openItem(place)) : null;
     const openItem = makeItemDialog(model, taste, ask, (place) => {
       openTab("map");
       map.show(place);
     });
     const panels = {
       taste: make("div.view", {}, makeForYou(model, taste, ask, openItem)),
-      map: map.view,
+      map: map?.view,
       privacy: document.getElementById("privacy"),
       quality: makeQuality(document.getElementById("quality")),
     };

@@ -7,6 +7,7 @@ import { parseTensors } from "./safetensors.js";
  *   vectors: Float32Array of items x factors, row by row; count, factors
  *   intercepts: Float32Array or null; popularity: Float64Array (users per item, with noise) or null
  *   ids: texts as people know them; titles: texts, or ids where there are none
+ *   tastes: whether items are told apart by who likes them; else it knows averages, or what is popular
  *   rule: how a user's vector is made (fold_in of model.json); explicit: of ratings, not of events
  */
 export function readModel(settingsBuffer, tensorsBuffer) {
@@ -24,6 +25,7 @@ export function readModel(settingsBuffer, tensorsBuffer) {
     popularity: tensors.get("counts")?.values ?? null,
     ids,
     titles: titles.map((title, place) => title || ids[place]),
+    tastes: settings.tastes,
     rule: settings.fold_in,
     explicit: settings.fold_in.feedback === "explicit",
   };

@@ -6,12 +6,15 @@ const decimals = new Intl.NumberFormat("en-US", { minimumFractionDigits: 2, maxi
 
 const items = (count) => `${number.format(count)} ${count === 1 ? "item" : "items"}`;
 
+const tastes = ({ tastes, explicit, factors }) =>
+  tastes ? `${factors} factors` : explicit ? "averages alone" : "popularity alone";
+
 export const TEXT = {
   tabs: { taste: "For you", map: "Map", privacy: "Privacy", quality: "Quality" },
   tabsLabel: "Views",
   loading: "Reading the model …",
   loaded: (model, seconds) =>
-    `${items(model.count)}, ${model.factors} factors, read in ${decimals.format(seconds)} s`,
+    `${items(model.count)}, ${tastes(model)}, read in ${decimals.format(seconds)} s`,
   failed: (why) => `The model cannot be shown: ${why}.`,
   local: "Computed on this device. Your list is sent nowhere: this page cannot send anything.",
 
@@ -55,6 +58,7 @@ export const TEXT = {
     expected: (score) => `your expected rating: ${decimals.format(score)}`,
     score: (score) => `your score: ${decimals.format(score)}`,
     neighbors: "Most similar items",
+    noNeighbors: "This model knows averages alone and nobody's taste: it cannot say which items are alike.",
     add: "Add to your list",
     remove: "Remove from your list",
     show: "Show on the map",
