@@ -77,7 +77,8 @@ def test_the_command_says_what_is_lost_and_it_is_no_model(tmp_path: Path) -> Non
     assert "rounded to int8" in (tmp_path / "site/index.html").read_text()
     with pytest.raises(ap.DataError):
         ap.load(tmp_path / "site/model")
-    assert set(json.loads((tmp_path / "site/model" / SETTINGS).read_text())) == {"kind", "fold_in"}
+    settings = json.loads((tmp_path / "site/model" / SETTINGS).read_text())
+    assert set(settings) == {"kind", "fold_in", "tastes"}
 
 
 def test_groups_color_the_map(tmp_path: Path) -> None:
