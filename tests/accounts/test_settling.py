@@ -8,8 +8,9 @@ import pytest
 
 from apportion.accounts import Budget
 from apportion.accounts.running import State, lock_path
-from apportion.errors import BudgetFileError, ParameterError
+from apportion.errors import BudgetExceededError, BudgetFileError, ParameterError
 from apportion.privacy import PrivacyTarget, Record
+from apportion.privacy.ledger import total_epsilon
 
 ONE = PrivacyTarget(1.0, 1e-5)
 HALF = Record("a", "", (1,), ONE.mu / 2, "", 1.0)
@@ -106,6 +107,22 @@ def test_history_waits_for_nobody(budget: Budget) -> None:
         assert impatient.last_hash == budget.last_hash
         other.execute("ROLLBACK")
     other.close()
+
+
+def test_a_cap_can_be_spent_to_its_last_digit(tmp_path: Path) -> None:
+    whole = PrivacyTarget(total_epsilon([HALF], 1e-5), 1e-5)
+    budget = Budget.create(tmp_path / "budget.db", whole)
+    budget.reserve("x", ONE, [HALF]).leave()
+    assert budget.epsilon == whole.epsilon
+    with pytest.raises(BudgetExceededError):
+        budget.reserve("y", ONE, [Record("a", "", (1,), 1e-6, "", 1.0)])
+
+
+def test_a_name_is_taken_once(budget: Budget) -> None:
+    budget.reserve("x", PrivacyTarget(0.1, 1e-5), token="ab").settle()
+    with pytest.raises(ParameterError, match="has a training named ab already"):
+        budget.reserve("y", PrivacyTarget(0.1, 1e-5), token="ab")
+    assert [one.what for one in budget.history()] == ["x"]
 
 
 # --- what is given ---

@@ -293,11 +293,15 @@ def _module(path: Path) -> str:
 
 
 def _silence(parent: int) -> None:
-    """Print nothing; sources of noise that the parent has made do not see that this is a fork."""
-    os.getpid = lambda: parent
+    """Print nothing; sources of noise that the parent has made do not see that this is a fork.
+
+    Those that a test forks see it, as they should.
+    """
+    number, own = os.getpid, os.getpid()
+    os.getpid = lambda: parent if number() == own else number()
     nothing = os.open(os.devnull, os.O_RDWR)
-    for number in (0, 1, 2):
-        os.dup2(nothing, number)
+    for stream in (0, 1, 2):
+        os.dup2(nothing, stream)
 
 
 def some(faults: list[Mutant], share: float) -> list[Mutant]:

@@ -148,3 +148,18 @@ def test_what_would_take_too_long_to_account_is_no_guarantee() -> None:
     assert ledger._sampled_epsilon([beside, steps_of(2.0, 10, 0.01)], 1e-5) < math.inf
     more = Record("c", "", (1,), 10.0, "", 1.0)
     assert ledger._sampled_epsilon([more, steps_of(2.0, 10, 0.01)], 1e-5) == math.inf
+
+
+@pytest.mark.parametrize("noise", [1e-200, 1e200])
+def test_noise_beyond_all_measure_is_accounted_as_if_nobody_were_sampled(noise: float) -> None:
+    assert sampled_epsilon(0.0, [SampledSteps(noise, 0.1, 5)], 1e-5) == math.inf
+
+
+def test_a_ledger_may_hold_noise_beyond_all_measure() -> None:
+    # Its square is no number; this raised an error that was none of ours.
+    assert total_epsilon([steps_of(1e200, 5, 0.1)], 1e-5) == 0.0
+
+
+def test_a_cost_too_small_to_be_squared_counts_for_more() -> None:
+    alone = sampled_epsilon(0.0, [STEPS], 1e-5)
+    assert sampled_epsilon(1e-200, [STEPS], 1e-5) == pytest.approx(alone, rel=1e-6)

@@ -43,15 +43,16 @@ class SampledSteps(NamedTuple):
 def sampled_epsilon(mu: float, sampled: Sequence[SampledSteps], delta: float) -> float:
     """An upper bound of epsilon at this delta, ``mu`` being the cost of all unsampled releases."""
     dp_accounting = find_dp_accounting()
-    if math.isinf(mu) or not all(0 < each.noise < math.inf for each in sampled):
-        return math.inf
+    if math.isinf(mu) or not all(1e-100 < each.noise < 1e100 for each in sampled):
+        return math.inf  # squares would be no numbers
+    mu = max(mu, 1e-100) if mu > 0 else 0.0  # the same: what costs more is an upper bound, too
     event = _event(mu, sampled)
     lost = rounding(mu, sampled)
     found = [math.inf]
     if lost < delta:
         accountant = dp_accounting.pld.PLDAccountant(value_discretization_interval=_GRID)
         found.append(_epsilon(accountant, event, delta - lost))
-    if lost > _NEGLIGIBLE * delta or math.isinf(found[-1]):
+    if lost > _NEGLIGIBLE * delta:
         steps = 1 + sum(each.steps for each in sampled)
         renyi = _epsilon(dp_accounting.rdp.RdpAccountant(_ORDERS), event, delta)
         found.append(renyi * (1 + 1e-9) + steps * 1e-12)
