@@ -1,14 +1,17 @@
 """Sampled steps: what rounding may lose is what the proofs say, and the smaller of two bounds is taken."""
 
 import math
+import sys
 from functools import cache
 from typing import Any
+from unittest import mock
 
 import dp_accounting
 import pytest
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 
+from apportion.errors import ParameterError
 from apportion.privacy import Record, epsilon_from_mu, ledger
 from apportion.privacy.ledger import total_epsilon
 from apportion.privacy.sampled import SampledSteps, rounding, sampled_epsilon
@@ -163,3 +166,11 @@ def test_a_ledger_may_hold_noise_beyond_all_measure() -> None:
 def test_a_cost_too_small_to_be_squared_counts_for_more() -> None:
     alone = sampled_epsilon(0.0, [STEPS], 1e-5)
     assert sampled_epsilon(1e-200, [STEPS], 1e-5) == pytest.approx(alone, rel=1e-6)
+
+
+def test_without_the_package_it_says_what_to_install() -> None:
+    with (
+        mock.patch.dict(sys.modules, {"dp_accounting": None}),
+        pytest.raises(ParameterError, match=r"pip install 'apportion\[accounting\]'"),
+    ):
+        sampled_epsilon(0.0, [STEPS], 1e-5)
