@@ -37,6 +37,12 @@ def test_costs_add_in_squares(ledger: Ledger) -> None:
     assert ledger.epsilon(1e-6) == pytest.approx(ap.epsilon_from_mu(math.sqrt(0.14), 1e-6))
 
 
+def test_the_noise_of_a_release_is_known_by_its_name(ledger: Ledger) -> None:
+    assert ledger.noise_of("stats.A") == 2.0 / 0.2
+    assert ledger.noise_of("counts") == 2.0 / 0.1
+    assert ledger.noise_of("nothing") == 0.0
+
+
 def test_dp_accounting_agrees(ledger: Ledger) -> None:
     accountant = PLDAccountant()
     accountant.compose(to_dp_event(ledger))

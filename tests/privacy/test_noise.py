@@ -1,6 +1,7 @@
 """Noise: cryptographic, discrete Gaussian, and a function of (key, stream, step, task) alone."""
 
 import copy
+import hashlib
 import os
 import pickle
 import threading
@@ -134,6 +135,44 @@ def test_sampling_keys_are_secret_and_distinct() -> None:
         len({SOURCE.sampling_key("a"), SOURCE.sampling_key("b"), NoiseSource().sampling_key("a")})
         == 3
     )
+
+
+def test_keys_of_samples_never_change() -> None:
+    # By the definition: keyed BLAKE2b of the step in eight bytes and the stream, cut short.
+    key = bytes(range(32))
+    for stream, step in (("sums", 0), ("a", 5), ("", 2**40)):
+        message = step.to_bytes(8, "little") + stream.encode()
+        derived = hashlib.blake2b(message, key=key, person=b"poisson", digest_size=32).digest()
+        assert SOURCE.sample_key(stream, step) == derived[:16]
+    derived = hashlib.blake2b(b"rows", key=key, person=b"sampling", digest_size=32).digest()
+    assert SOURCE.sampling_key("rows") == int.from_bytes(derived[:8], "little") < 2**64
+
+
+def test_a_users_lot_is_aes_of_its_own_key() -> None:
+    users = np.array([0, 1, 2**64 - 1, 12345], dtype=np.uint64)
+    key = bytes(range(16))
+    cipher = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
+    blocks = [cipher.update(int(user).to_bytes(8, "little") + bytes(8)) for user in users]
+    lots = [int.from_bytes(block[:8], "little") for block in blocks]
+    for lot in lots:
+        # The next number that a rate can name, above the lot and below.
+        above, below = np.nextafter(lot / 2**64, 1), np.nextafter(lot / 2**64, 0)
+        for rate in (above, below):
+            expected = [each < int(rate * 2.0**64) for each in lots]
+            assert poisson_sample(users, key, float(rate)).tolist() == expected
+    assert poisson_sample(users, key, 1.0).all()
+
+
+def test_a_fresh_key_has_256_bits() -> None:
+    assert len(NoiseSource()._key) == 32
+
+
+def test_what_was_made_in_another_process_derives_nothing() -> None:
+    source = NoiseSource()
+    source._process += 1  # as a forked process sees it
+    for use in (source.digest, source.sampling_key):
+        with pytest.raises(ap.ReleaseError, match="forked process"):
+            use("x")
 
 
 def test_the_key_does_not_leak() -> None:

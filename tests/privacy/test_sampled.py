@@ -155,7 +155,9 @@ def test_what_would_take_too_long_to_account_is_no_guarantee() -> None:
 
 @pytest.mark.parametrize("noise", [1e-200, 1e200])
 def test_noise_beyond_all_measure_is_accounted_as_if_nobody_were_sampled(noise: float) -> None:
-    assert sampled_epsilon(0.0, [SampledSteps(noise, 0.1, 5)], 1e-5) == math.inf
+    beyond = SampledSteps(noise, 0.1, 5)
+    for steps in ([beyond], [STEPS, beyond], [beyond, STEPS]):
+        assert sampled_epsilon(0.0, steps, 1e-5) == math.inf
 
 
 def test_a_ledger_may_hold_noise_beyond_all_measure() -> None:
