@@ -2,15 +2,20 @@
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from apportion.cli import app
 from apportion.recommend.files import load
 from apportion.version import __version__
+from tests.commands import unknown
 
 
 def apportion(
@@ -48,10 +53,25 @@ def test_sentences_of_the_help_break_where_the_terminal_ends(name: str) -> None:
             assert len(line.rstrip()) + 1 + len(following.split()[0]) > 98, line
 
 
-def test_help_shows_no_value_for_what_takes_none() -> None:
-    said = apportion("report", "--help").stdout
-    assert "--verify" in said
+@pytest.mark.parametrize("words", [["report"], ["data"], []])
+def test_help_shows_no_value_for_what_takes_none(words: list[str]) -> None:
+    said = apportion(*words, "--help").stdout
+    assert "--help" in said
     assert "bool" not in said
+
+
+@pytest.mark.parametrize("words", [["fit"], ["plan"], ["budget", "reserve"], ["fit-tasks"]])
+def test_examples_of_the_help_can_be_copied(words: list[str]) -> None:
+    narrow = {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"}
+    said = CliRunner().invoke(app, [*words, "--help"], env=narrow).output
+    examples = said.partition("Examples")[2].partition("\u256d")[0]
+    whole = re.sub(r" \\ *\n *", " ", examples)
+    assert "\\" in examples
+    assert "\\" not in whole
+    assert not re.search(r"^ *-", whole, re.MULTILINE)
+    for line in whole.splitlines():
+        if line.split()[:1] == ["apportion"]:
+            assert not unknown(shlex.split(line))
 
 
 def test_shells_complete_commands_and_options() -> None:

@@ -8,7 +8,6 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.markup import escape
-from typer.core import TyperGroup
 
 from apportion.accounts.places import resumable_from
 from apportion.cli import (
@@ -32,7 +31,7 @@ from apportion.cli import (
     similar,
     theory,
 )
-from apportion.cli.output import add_command
+from apportion.cli.output import Commands, add_command
 from apportion.cli.terminal import Terminal, replace_what_cannot_be_shown
 from apportion.errors import (
     ApportionError,
@@ -43,7 +42,7 @@ from apportion.errors import (
 from apportion.version import __version__
 
 
-class _Commands(TyperGroup):
+class _Commands(Commands):
     """All commands. What is wrong with their arguments is told in printable words."""
 
     def make_context(self, *args: Any, **more: Any) -> Any:

@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from apportion.accounts.ledgers import record_to_dict
-from apportion.cli.output import Output, add_command
+from apportion.cli.output import Commands, Output, add_command
 from apportion.errors import printable
 
 if TYPE_CHECKING:
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from apportion.accounts.history import Training
 
 app = typer.Typer(
-    help="One privacy budget for repeated trainings on the same people.", no_args_is_help=True
+    help="One privacy budget for repeated trainings on the same people.",
+    no_args_is_help=True,
+    cls=Commands,
 )
 
 File = Annotated[Path, typer.Argument(metavar="BUDGET", help="File of the budget.")]

@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from apportion.cli.output import Output, add_command
+from apportion.cli.output import Commands, Output, add_command
 from apportion.cli.reading import (
     DataSetName,
     Encoding,
@@ -35,7 +35,9 @@ class Where(StrEnum):
     spark = "spark"
 
 
-app = typer.Typer(help="Fetch known data sets, or simulate data like them.", no_args_is_help=True)
+app = typer.Typer(
+    help="Fetch known data sets, or simulate data like them.", no_args_is_help=True, cls=Commands
+)
 
 
 def list_(to: Output) -> None:

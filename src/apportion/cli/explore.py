@@ -66,8 +66,8 @@ def explore(
     """Open a saved model as a page that recommends in the browser, and shows its privacy.
 
     Search items, say what you like, and see recommendations, similar items and a map of all items. Everything
-    is computed in the browser, from the model's files. The page sends nothing: a policy in it forbids the
-    browser to.
+    is computed in the browser, from the model's files. The page sends nothing: its security
+    policy forbids it.
 
     Without options it is served on this machine only, until interrupted (Ctrl-C). [bold]--out[/bold] writes
     it for a web server, [bold]--single-file[/bold] as one file. The page holds the model: publish it only

@@ -86,10 +86,11 @@ def fit(
     """Train a recommender under user-level differential privacy, and save what may be published.
 
     Shows how the budget will be spent, trains, and shows the privacy report. Nothing that is printed
-    or saved tells more about a user than the report says. Run it once: each run spends its own epsilon, but
-    for one that resumes from its checkpoint. There is one until the model is saved, and whatever ends a run
-    says where: the same command with [bold]--checkpoint[/bold] gets the model without paying again. With
-    [bold]--budget[/bold] all runs together keep to one epsilon: what would pass it is refused.
+    or saved tells more about a user than the report says.
+
+    Every run spends its own epsilon. With [bold]--budget[/bold] all runs together keep to one, and a run that
+    would pass it is refused. A run that is interrupted says where its checkpoint is: the same command with
+    [bold]--checkpoint[/bold] finishes it without paying again.
 
     [bold]Examples[/bold]
 

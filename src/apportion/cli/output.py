@@ -6,7 +6,9 @@ A command is a function whose first argument is an ``Output``; ``add_command`` g
 import inspect
 import json as json_
 import math
+import re
 import sys
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -17,13 +19,14 @@ import typer
 from rich.console import RenderableType
 from rich.markup import escape
 from rich.progress import Progress
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from apportion.cli.config import read_config, remember
 from apportion.cli.progress import progress_bar
 from apportion.cli.terminal import Terminal, print_json
 from apportion.errors import printable
 
+_EXAMPLE = 68  # letters of a line
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")]
 Quiet = Annotated[
     bool,
@@ -103,11 +106,23 @@ class _Command(TyperCommand):
     """A command whose help shows no type beside what is there or not: ``--json`` takes no value."""
 
     def get_params(self, ctx: Any) -> Any:
-        options = super().get_params(ctx)
-        for option in options:
-            if getattr(option, "is_flag", False):
-                option.metavar = ""
-        return options
+        """The options."""
+        return _without_types(super().get_params(ctx))
+
+
+class Commands(TyperGroup):
+    """Several of them, likewise."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """The options."""
+        return _without_types(super().get_params(ctx))
+
+
+def _without_types(options: Any) -> Any:
+    for option in options:
+        if getattr(option, "is_flag", False):
+            option.metavar = ""
+    return options
 
 
 def add_command(
@@ -147,10 +162,22 @@ def add_command(
 
 
 def _flowing(text: str) -> str:
-    """Paragraphs in one line each, so that they break where the terminal ends; indented ones stay."""
+    """Paragraphs in one line each, so that they break where the terminal ends; examples can be copied."""
     return "\n\n".join(
-        part if part.startswith(" ") else " ".join(part.splitlines()) for part in text.split("\n\n")
+        _example(part) if part.startswith(" ") else " ".join(part.splitlines())
+        for part in text.split("\n\n")
     )
+
+
+def _example(text: str) -> str:
+    """A command in lines that fit into any terminal, each but the last continued by a backslash."""
+    if not text.lstrip().startswith("apportion"):
+        return text
+    # What is in quotes stays in one line, and so do an option and its value.
+    whole = re.sub('"[^"]*"', lambda quoted: quoted[0].replace(" ", "\0"), " ".join(text.split()))
+    whole = re.sub(r"( --?[\w-]+) (?=[^ -])", "\\1\0", whole)
+    lines = textwrap.wrap(whole, _EXAMPLE, break_long_words=False, break_on_hyphens=False)
+    return "  " + " \\\n      ".join(lines).replace("\0", " ")
 
 
 def _is_text(what: Sequence[RenderableType]) -> bool:

@@ -67,11 +67,12 @@ def prepare(
 ) -> None:
     """Release what a training releases first, and show what error to expect, by popularity of items.
 
-    These are noisy counts above all. From these numbers alone it is predicted, in closed form, how well each
-    setting will do; fit would take the first. This costs its part of the epsilon, which is said before:
-    give a [bold]--budget[/bold] that pays, or say [bold]--yes[/bold]. [bold]fit --preparation[/bold] resumes
-    it and spends the rest, every time it is run; with the same budget this part is not paid again. What can
-    be expected before anything is spent is shown by [bold]apportion plan[/bold].
+    These are noisy counts above all. They predict how well each setting will do; fit takes the best. For
+    what can be expected before anything is spent, see [bold]apportion plan[/bold].
+
+    This costs a part of the epsilon, and the command says how much before it starts: give a
+    [bold]--budget[/bold] that pays, or say [bold]--yes[/bold]. [bold]fit --preparation[/bold] goes on from
+    here and spends the rest, every time it is run. With the same budget this part is not paid again.
 
     [bold]Examples[/bold]
 

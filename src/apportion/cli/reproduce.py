@@ -9,7 +9,7 @@ from rich.table import Table
 
 from apportion.cli import reproduce_all, reproduce_recommender
 from apportion.cli.demo import RESULTS
-from apportion.cli.output import Output, add_command
+from apportion.cli.output import Commands, Output, add_command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,9 @@ class Solver(StrEnum):
 
 
 app = typer.Typer(
-    help="Run the paper's experiments: a table and figures each.", no_args_is_help=True
+    help="Run the paper's experiments: a table and figures each.",
+    no_args_is_help=True,
+    cls=Commands,
 )
 
 
