@@ -1,8 +1,10 @@
 """The benchmarks run; how long anything takes is not tested."""
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from benchmarks import descent, foundation, growth, kernels, memory, reading, solves
 from benchmarks.quality import __main__ as quality
@@ -74,9 +76,10 @@ def test_quality(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = options.format(tmp_path).split()
     quality.main(words, TINY)
     first = capsys.readouterr().out
-    # Ratings: three baselines, three methods and the oracle, twice, and two trials; events: one baseline.
-    assert first.count("\nratings ") + first.startswith("ratings ") == 16
-    assert first.count("\nevents ") == 12
+    # Ratings: three baselines, the default and three that are tuned, twice; two trials of each of these.
+    # Of events there is one baseline.
+    assert first.count("\nratings ") + first.startswith("ratings ") == 20
+    assert first.count("\nevents ") == 16
     assert "absent: not at hand" in first
     assert "| ratings | 1 |" in first
     assert "<svg" in (tmp_path / "q.svg").read_text()
@@ -86,9 +89,19 @@ def test_quality(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert first.endswith(second.removeprefix("absent: not at hand, skipped\n"))
 
 
+@pytest.mark.parametrize("method", oracle.METHODS)
 @pytest.mark.parametrize("feedback", ["explicit", "implicit"])
-def test_trials_are_settings_that_models_take(feedback: Any) -> None:
+def test_trials_are_settings_that_models_take(feedback: Any, method: Any) -> None:
     for number in range(50):
-        settings = oracle.trial("a set", feedback, (1.0, 5.0), 1.0, number)
-        assert settings == oracle.trial("a set", feedback, (1.0, 5.0), 1.0, number)
-        oracle.model(feedback, 1.0, 0, settings).plan()
+        settings = oracle.trial("a set", feedback, (1.0, 5.0), 1.0, number, method)
+        assert settings == oracle.trial("a set", feedback, (1.0, 5.0), 1.0, number, method)
+        oracle.model(feedback, 1.0, 0, settings, method).plan()
+
+
+def test_communities_choose_among_their_own_items() -> None:
+    data = sets.Communities(400, 200, communities=10, per_user=12, own=1.0)(Path(), 0)
+    place = np.random.default_rng([0, 400, 200, 10]).integers(10, size=200)
+    item, start = data.item_ids[data.by_user.other], data.by_user.start
+    assert all(
+        len(set(place[item[begin:end]].tolist())) <= 2 for begin, end in pairwise(start.tolist())
+    )

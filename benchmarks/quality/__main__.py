@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.quality import baselines, methods, oracle, report
+from benchmarks.quality import baselines, oracle, report
+from benchmarks.quality.methods import default
 from benchmarks.quality.results import Results, Row
 from benchmarks.quality.sets import SETS, DataSet
 from benchmarks.quality.splits import EventSplit, RatingSplit, Score, Split, split
@@ -34,14 +35,13 @@ def runs(
         explicit = data_set.feedback == "explicit"
         for name in ("constant", "user mean", "bias") if explicit else ("popularity",):
             yield name, partial(baseline, name)
-    for name, make in methods.of(epsilon).items():
-        if name in wanted:
+    if "default" in wanted:
 
-            def train(make: methods.Make = make) -> tuple[Score, dict[str, Any]]:
-                model = make(data_set.feedback, epsilon, seed).fit(part.train)
-                return part.score(model), dict(model.privacy.chosen)
+        def train() -> tuple[Score, dict[str, Any]]:
+            model = default(data_set.feedback, epsilon, seed).fit(part.train)
+            return part.score(model), dict(model.privacy.chosen)
 
-            yield name, train
+        yield "default", train
 
 
 def _baselines(part: Split, epsilon: float, seed: int) -> dict[str, Score]:
@@ -51,39 +51,55 @@ def _baselines(part: Split, epsilon: float, seed: int) -> dict[str, Score]:
     return baselines.popularity(part, epsilon, seed)
 
 
-def search(data_set: DataSet, part: Split, epsilon: float, trials: int) -> Iterator[Run]:
-    """The oracle's trials, all on the first split."""
+def search(
+    data_set: DataSet, part: Split, epsilon: float, trials: int, method: oracle.Method
+) -> Iterator[Run]:
+    """A method's trials, all on the first split."""
     for number in range(trials):
 
         def train(number: int = number) -> tuple[Score, dict[str, Any]]:
             rating_range = part.train.rating_range
-            settings = oracle.trial(data_set.name, data_set.feedback, rating_range, epsilon, number)
-            model = oracle.model(data_set.feedback, epsilon, 0, settings).fit(part.train)
+            settings = oracle.trial(
+                data_set.name, data_set.feedback, rating_range, epsilon, number, method
+            )
+            model = oracle.model(data_set.feedback, epsilon, 0, settings, method).fit(part.train)
             return part.score(model), settings
 
-        yield f"trial {number}", train
+        yield f"{trial_name(method)} {number}", train
+
+
+def trial_name(method: oracle.Method) -> str:
+    """What a method's trials are called in the file of results."""
+    return "trial" if method == "oracle" else f"{method} trial"
 
 
 def retrain(
-    data_set: DataSet, part: Split, epsilon: float, seed: int, settings: dict[str, Any]
+    data_set: DataSet,
+    part: Split,
+    epsilon: float,
+    seed: int,
+    settings: dict[str, Any],
+    method: oracle.Method,
 ) -> Callable[[], tuple[Score, dict[str, Any]]]:
     """What trains with these settings on this split."""
 
     def train() -> tuple[Score, dict[str, Any]]:
-        model = oracle.model(data_set.feedback, epsilon, seed, settings).fit(part.train)
+        model = oracle.model(data_set.feedback, epsilon, seed, settings, method).fit(part.train)
         return part.score(model), settings
 
     return train
 
 
-def best_trial(results: Results, data_set: DataSet, epsilon: float) -> dict[str, Any] | None:
+def best_trial(
+    results: Results, data_set: DataSet, epsilon: float, method: oracle.Method
+) -> dict[str, Any] | None:
     """The settings with the best validation score."""
     rows = [
         row
         for row in results
         if row["set"] == data_set.name
         and float(row["epsilon"]) == epsilon
-        and str(row["method"]).startswith("trial ")
+        and str(row["method"]).startswith(f"{trial_name(method)} ")
     ]
     if not rows:
         return None
@@ -118,16 +134,19 @@ def run_set(
         part = split(data_set, data, seed)
         for epsilon in options.epsilons:
             todo = list(runs(data_set, part, epsilon, seed, wanted))
-            if "oracle" in wanted and seed == 0:
-                todo += search(data_set, part, epsilon, options.trials)
+            searched = [each for each in oracle.methods_at(epsilon) if each in wanted]
+            if seed == 0:
+                for each in searched:
+                    todo += search(data_set, part, epsilon, options.trials, each)
             for method, run in todo:
                 if not run_one(data_set, epsilon, method, seed, run, results, deadline):
                     return False
-            best = best_trial(results, data_set, epsilon) if "oracle" in wanted else None
-            if best is not None:
-                again = retrain(data_set, part, epsilon, seed, best)
-                if not run_one(data_set, epsilon, "oracle", seed, again, results, deadline):
-                    return False
+            for each in searched:
+                best = best_trial(results, data_set, epsilon, each)
+                if best is not None:
+                    again = retrain(data_set, part, epsilon, seed, best, each)
+                    if not run_one(data_set, epsilon, each, seed, again, results, deadline):
+                        return False
     return True
 
 
@@ -166,7 +185,7 @@ def parse(words: Sequence[str] | None, sets: Mapping[str, DataSet]) -> argparse.
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--trials", type=int)
     parser.add_argument("--minutes", type=float, default=math.inf)
-    everything = ["baselines", *methods.METHODS, "oracle"]
+    everything = ["baselines", "default", *oracle.METHODS]
     parser.add_argument("--methods", nargs="*", default=everything, choices=everything)
     options = parser.parse_args(words)
     if options.sets is None:
