@@ -23,7 +23,10 @@ Array = NDArray[np.float64]
 # Penalties that are tried, each after the one before, so many sweeps each: together about as many sweeps as
 # the training has. All are tried: items that have just begun to grow may look better than some sweeps later.
 PENALTIES, SWEEPS = (0.3, 0.15, 0.1, 0.07, 0.05, 0.035), 2
-KEPT_OUT = 0.1
+# Of the penalties of users' vectors, those that every training is judged by; all, only the best training.
+SOME = slice(1, None, 2)
+# The part of the rows that is kept out, and about how many of these judge, of users evenly.
+KEPT_OUT, JUDGES = 0.1, 30_000
 # So that these rows are not those that the caller has kept out with a seed of its own.
 _SALT = 982_451_653
 
@@ -39,27 +42,28 @@ def choose(run: Run, choice: Choice) -> tuple[Settings, Choice]:
     session = run.load(known_rows)
     prepared = exact.prepare(settings, known_rows, session, run.curator)
     known = exact.learn_offsets(settings, choice, prepared, session)
-    judge = _Judge(settings, prepared, known, known_rows, held)
+    every = max(1, len(held.by_user.other) // JUDGES)
+    some_users = [rows.take(rows.user_of_row % every == 0) for rows in (known_rows, held)]
+    judge = _Judge(settings, prepared, known, *some_users)
     items = first_items(settings, session.tasks, choice.factors, seed)
-    best = math.inf
-    found = settings, replace(choice, serving_regularization=LARGEST)
+    best, least, of_training, found = settings, math.inf, math.inf, items
     for penalty in PENALTIES:
         tried = replace(settings, regularization=penalty, user_regularization=penalty)
         ridge = penalty * known.mass**settings.exponent
         step = exact.exact_step(tried, choice, replace(known, ridge=ridge), session)
         for sweep in range(SWEEPS):
             items = step(sweep, items)
-        served: list[tuple[float, float]] = [(penalty, settings.exponent)]
-        served += [(each, 0.0) for each in (*penalties(items, known.mass), LARGEST)]
-        errors = [judge.error(items, *each) for each in served]
-        place = int(np.argmin(errors))
-        if errors[place] < best:
-            best = errors[place]
-            found = (
-                tried,
-                replace(choice, serving_regularization=0.0 if place == 0 else served[place][0]),
-            )
-    return found
+        own = judge.error(items, penalty, settings.exponent)
+        some = [judge.error(items, each, 0.0) for each in penalties(items, known.mass)[SOME]]
+        if min(own, *some) < least:
+            best, least, found, of_training = tried, min(own, *some), items, own
+    # Of these items: how users' vectors are made from them.
+    served = [*penalties(found, known.mass), LARGEST]
+    errors = [judge.error(found, each, 0.0) for each in served]
+    place = int(np.argmin(errors))
+    if errors[place] < of_training:
+        choice = replace(choice, serving_regularization=served[place])
+    return best, choice
 
 
 class _Judge:
