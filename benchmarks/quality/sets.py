@@ -247,14 +247,14 @@ SETS = {
         ),
         DataSet("gowalla, half of the items", "implicit", events("gowalla.npz", 0.5), True),
         DataSet("amazon-book, a third of the users", "implicit", SOME_BOOKS, short=True),
-        DataSet("pinterest, 10 a user", "implicit", thinned(events("pinterest.npz"), 10), True),
+        DataSet("pinterest, 10 a user", "implicit", thinned(events("pinterest.npz"), 10)),
         DataSet("ml-1m, all rated, half of the users", "implicit", HALF_RATED, short=True),
         DataSet("pinterest, 5 a user", "implicit", thinned(events("pinterest.npz"), 5)),
         DataSet("communities, 10,000 x 2,000", "implicit", Communities(10_000, 2_000, 40, 19, 0.7)),
         DataSet(
             "communities, 20,000 x 4,000", "implicit", Communities(20_000, 4_000, 120, 12), True
         ),
-        DataSet("ml-100k, rated 4 or 5", "implicit", events("ml-100k.npz", rated=4.0), True, True),
+        DataSet("ml-100k, rated 4 or 5", "implicit", events("ml-100k.npz", rated=4.0), short=True),
         DataSet("jester, 20 a user, a fifth of the users", "explicit", FEW_JOKES, True, True),
         DataSet("simulated, 7 a user, 1-10", "explicit", SEVEN, True, True),
     )
