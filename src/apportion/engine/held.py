@@ -1,8 +1,9 @@
 """Users' rows in this machine's memory, and what is made of them: weights, labels, bounded features."""
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -173,6 +174,12 @@ class HeldRows(Session):
             # Numbers beyond all bounds must not stop a training.
             features[~np.isfinite(features).all(axis=1)] = 0.0
         self._features, self._unit = features, 1.0 if bound is None else bound / LONGEST
+
+    def without_vectors(self) -> Self:
+        """The same session before users' vectors were solved; they have to be solved again."""
+        other = copy(self)
+        other._features, other._of_features = None, {}
+        return other
 
     # Rows, and what is made of them once
 

@@ -1,6 +1,7 @@
 """A training on a cluster, as a process that can be killed; run by ``cluster.py``.
 
-Arguments: the master, a folder, a name, and "seeded" (the noise of a seed) or a folder for a checkpoint.
+Arguments: the master, a folder, a name, "seeded" (the noise of a seed) or a folder for a checkpoint, and the
+number of shards.
 """
 
 import sys
@@ -25,7 +26,7 @@ def model(**settings: object) -> ap.MatrixFactorization:
     return ap.MatrixFactorization(12, SWEEPS, **given)
 
 
-def main(master: str, folder: str, name: str, how: str) -> None:
+def main(master: str, folder: str, name: str, how: str, shards: str) -> None:
     """Train, say after each sweep how many are done, and write the items and the ledger."""
     from tests.engine.spark.running import make_session
 
@@ -40,10 +41,12 @@ def main(master: str, folder: str, name: str, how: str) -> None:
         spark_speculation_quantile="0.1",
         spark_task_maxFailures="100",
     )
-    store = f"{folder}/rows"
+    store = f"{folder}/rows-{shards}"
     if not Path(store).exists():
         frame = session.createDataFrame(data().to_frame().to_arrow())
-        ap.Interactions.from_spark(frame, items=150, rating_range=(1, 5), store=store, shards=4)
+        ap.Interactions.from_spark(
+            frame, items=150, rating_range=(1, 5), store=store, shards=int(shards)
+        )
     rows = ap.Interactions.from_store(session, store)
     seeded = how == "seeded"
     trained = model(engine=ap.SparkEngine(session), noise_seed=1 if seeded else None).fit(

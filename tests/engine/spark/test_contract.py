@@ -1,5 +1,6 @@
 """The contract of engines, held by shards of a Spark cluster: whole numbers equal to the bit."""
 
+import gc
 import shutil
 import time
 from itertools import product
@@ -190,6 +191,24 @@ def test_sessions_that_are_over_leave_no_files(spark: Any) -> None:
     del first
     answer(ready(engine, rows), asked(rows)["users"])
     assert not run.exists()
+
+
+def test_what_was_broadcast_is_removed(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When later items replace it, and after the training: every sweep's items are a file of the driver."""
+    monkeypatch.setattr("apportion.data.spark.sessions._SMALL", 0)
+    folder = Path(spark.sparkContext._temp_dir)
+    before = len([*folder.iterdir()])
+    session = solved(SparkEngine(spark, shards=2), make_rows(90, 30, 1, 20), 8)
+    answer(session, RIGHT)
+    held = len([*folder.iterdir()])
+    assert held > before
+    items = np.ones((30, 8))
+    session.solve_users(items, items.T @ items, queries.UserSystems(0.1, 0.5), 1.0)
+    answer(session, RIGHT)
+    assert len([*folder.iterdir()]) == held
+    del session
+    gc.collect()
+    assert len([*folder.iterdir()]) == before
 
 
 def test_what_is_no_rows_and_no_session_is_refused(spark: Any) -> None:

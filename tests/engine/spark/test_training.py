@@ -65,6 +65,26 @@ def test_a_private_model_has_the_bytes_of_one_machine(
     assert [*ours.privacy.ledger] == [*theirs.privacy.ledger]
 
 
+def test_one_user_with_millions_of_rows(spark: Any) -> None:
+    """All of them in one task; the other tasks have next to nothing."""
+    number = np.arange(2_000_000)
+    table = pl.DataFrame(
+        {
+            "user": np.where(number < 400, number, 7),
+            "item": number % 40,
+            "rating": 1.0 + number % 5,
+        }
+    )
+    columns = "if(id < 400, id, 7) user", "id % 40 item", "1.0d + id % 5 rating"
+    data = ap.Interactions.from_spark(
+        spark.range(len(number)).selectExpr(*columns), shards=3, **RATED
+    )
+    settings: dict[str, Any] = {"factors": 4, "sweeps": 1, "epsilon": 8.0, "noise_seed": 1}
+    ours = ap.MatrixFactorization(**settings, engine=ap.SparkEngine(spark)).fit(data)
+    theirs = ap.MatrixFactorization(**settings).fit(ap.Interactions.from_frame(table, **RATED))
+    assert ours.items.tobytes() == theirs.items.tobytes()
+
+
 @pytest.mark.parametrize("weight", ["rating", True])
 def test_events_with_weights(
     spark: Any, frame: Any, table: pl.DataFrame, weight: str | bool, tmp_path: Path

@@ -14,6 +14,7 @@ Value = TypeVar("Value")
 CHUNK = 2**20
 _AT_ONCE = "32"
 _MOST_REMOTE = 2**26  # half of a message of Spark Connect
+_SMALL = 2**16  # bytes that are not worth a broadcast
 _KINDS = {kind.__name__: kind for kind in (DataError, ParameterError, ReleaseError)}
 _OURS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": _AT_ONCE,
@@ -63,31 +64,41 @@ def parallelism(session: Any) -> int:
 
 
 class Traveling:
-    """A value that tasks need: a broadcast, or a part of every task where there are no broadcasts."""
+    """A value that tasks need: a broadcast; or a part of every task, where it is small or there are none."""
 
     def __init__(self, session: Any, value: Any) -> None:
         from pyspark import cloudpickle
 
-        # Also what plain pickle does not take, as losses do: functions within functions.
-        content = cloudpickle.dumps(value)
-        self._remote = is_remote(session)
-        if self._remote and len(content) > _MOST_REMOTE:
+        # Also what plain pickle does not take, as losses do: functions within functions. Arrays beside it, so
+        # that they are not copied.
+        arrays: list[pickle.PickleBuffer] = []
+        content = cloudpickle.dumps(value, protocol=5, buffer_callback=arrays.append)
+        size = len(content) + sum(each.raw().nbytes for each in arrays)
+        remote = is_remote(session)
+        if remote and size > _MOST_REMOTE:
             raise ParameterError(
-                f"tasks need {len(content) / 2**20:.0f} MiB of items, more than Spark Connect takes at once "
+                f"tasks need {size / 2**20:.0f} MiB of items, more than Spark Connect takes at once "
                 f"({_MOST_REMOTE / 2**20:.0f} MiB): use fewer items or factors, or run the driver on the "
                 "cluster (spark-submit), which broadcasts them"
             )
-        self._held = content if self._remote else session.sparkContext.broadcast(content)
+        self._held: Any = None
+        self._broadcast: Any = None
+        if remote or size <= _SMALL:  # arrays may change before it travels
+            self._held = content, [bytes(each) for each in arrays]
+        else:
+            self._broadcast = session.sparkContext.broadcast((content, arrays))
 
     @property
     def value(self) -> Any:
         """The value, on the driver or in a task."""
-        return pickle.loads(self._held if self._remote else self._held.value)
+        content, arrays = self._held or self._broadcast.value
+        return pickle.loads(content, buffers=arrays)
 
     def forget(self) -> None:
-        """No task needs it any more."""
-        if not self._remote:
-            self._held.unpersist()
+        """No task needs it any more: it is removed, also from the driver's disk."""
+        if self._broadcast is not None:
+            with suppress(Exception):  # Spark may have been stopped
+                self._broadcast.destroy()
 
 
 def unpersist(frame: Any) -> None:

@@ -13,7 +13,7 @@ import uuid
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from apportion.engine.session import LocalSession
 from apportion.privacy import UserWeights
 
 _INDEX = "index"
+_VERSION = 16  # bytes
 _ALIGNED = 64
 _LEAST = 2**12  # bytes; smaller arrays stay in the index
 
@@ -42,59 +43,84 @@ class Kept:
         serial: of the last call that it was told.
     """
 
-    def __init__(self, session: LocalSession, folder: Path, serial: int = 0) -> None:
-        self.session, self.serial = session, serial
+    def __init__(self, session: LocalSession, folder: Path) -> None:
+        self.session, self.serial = session, 0
         self._folder = folder
-        self._written: Written = Written(folder)
-        self._saved = -1
+        self._written = Written(folder)
+        self._saved, self._version = -1, b""  # the index that has all that is in files
 
     @classmethod
-    def read(cls, folder: Path, above: int, up_to: int) -> Self | None:
-        """What was saved last, if it was told more than ``above`` and no more than ``up_to``."""
+    def read(
+        cls, folder: Path, *, most: int, least: int = 0, known: Self | None = None
+    ) -> Self | None:
+        """What was saved last, if the last call that it was told is from ``least`` to ``most``.
+
+        None also if it is what is known already; weights that are known are not checked again.
+        """
         try:
-            content = (folder / _INDEX).read_bytes()
-            serial = int.from_bytes(content[:8], "little")
-            if not above < serial <= up_to:
-                return None
-            written = Written(folder)
-            session = written.load(io.BytesIO(content[8:]))
+            with (folder / _INDEX).open("rb") as file:
+                serial, version = int.from_bytes(file.read(8), "little"), file.read(_VERSION)
+                if not least <= serial <= most or (known is not None and known._version == version):
+                    return None
+                written = Written(folder, None if known is None else known._written)
+                found = cls(written.load(file), folder)
         except (OSError, EOFError, ValueError, pickle.UnpicklingError):
             return None
-        found = cls(session, folder, serial)
-        found._written, found._saved = written, serial
+        found.serial = found._saved = serial
+        found._written, found._version = written, version
         return found
 
-    def save(self) -> None:
-        """Write what is not in files yet."""
-        content, fresh = self._written.dump(self.session)
-        if not fresh and self._saved == self.serial:
-            return
-        new = self._folder / f"{_INDEX}.{uuid.uuid4().hex}"
-        new.write_bytes(self.serial.to_bytes(8, "little") + content)
+    def newer(self, *, least: int, most: int) -> Self | None:
+        """What another process has saved since, if there is such; see ``read``."""
+        return self.read(self._folder, least=least, most=most, known=self)
+
+    def save(self, up_to: int) -> Self:
+        """Write what is not in files yet; what was written, where it lies in files instead of memory.
+
+        After the call ``up_to`` vectors were solved that nobody needs any more: they are left out.
+        """
+        session = self.session if up_to == self.serial else self.session.without_vectors()
+        content, fresh = self._written.dump(session)
+        if not fresh and self._saved == up_to:
+            return self
+        version = uuid.uuid4().bytes
+        new = self._folder / f"{_INDEX}.{version.hex()}"
+        new.write_bytes(up_to.to_bytes(8, "little") + version + content)
         new.replace(self._folder / _INDEX)
-        self._saved = self.serial
         self._written.tidy()
+        found = self.newer(least=up_to, most=up_to)
+        self._saved, self._version = up_to, version
+        return found or self
 
 
 class Written:
     """Arrays that are in files of a folder, by where they lie in memory."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, known: Self | None = None) -> None:
         self._folder = folder
         # The memory is held, so that no other array comes to lie there.
         self._places: dict[tuple[int, int], tuple[Place, Any]] = {}
         self._weights: dict[int, tuple[Any, UserWeights]] = {}
+        self._known = {} if known is None else known._weights
         self._maps: dict[str, memoryview] = {}
 
-    def load(self, file: io.BytesIO) -> LocalSession:
+    def load(self, file: BinaryIO) -> LocalSession:
         """A session from its index."""
         places = pickle.load(file)
         views = [self._view(place) for place in places]
-        return _Unpickler(file, views, self).load()  # type: ignore[no-any-return]
+        session: LocalSession = _Unpickler(file, views, self).load()
+        self._known = {}
+        return session
 
     def dump(self, session: LocalSession) -> tuple[bytes, bool]:
         """The index of a session; and whether anything had to be written."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Another process may have written the same in files of its own, and removed these.
+        there = {path.name for path in self._folder.iterdir()}
+        self._places = {at: own for at, own in self._places.items() if own[0].file in there}
+        self._weights = {
+            at: own for at, own in self._weights.items() if all(p.file in there for p, _ in own[0])
+        }
         used: dict[tuple[int, int], tuple[Place, Any]] = {}
         weights: dict[int, tuple[Any, UserWeights]] = {}
         with _File(self._folder) as file:
@@ -142,7 +168,11 @@ class Written:
                     path.unlink()
 
     def weights(self, name: Any) -> UserWeights:
-        """Weights that were written: checked again, as all weights are that are made."""
+        """Weights that were written: checked again, as all weights are that are made, or known."""
+        for each, own in self._known.values():
+            if each == name:
+                self._weights[id(own)] = (name, own)
+                return own
         arrays = [np.frombuffer(self._view(place), np.dtype(kind)) for place, kind in name]
         own = UserWeights(*arrays)
         self._weights[id(own)] = (name, own)
@@ -200,7 +230,7 @@ class _Pickler(pickle.Pickler):
 
 
 class _Unpickler(pickle.Unpickler):
-    def __init__(self, file: io.BytesIO, views: list[memoryview], written: Written) -> None:
+    def __init__(self, file: BinaryIO, views: list[memoryview], written: Written) -> None:
         super().__init__(file, buffers=views)
         self._written = written
 

@@ -31,11 +31,13 @@ class ShardedSession(Session):
         self._over = over
         self._run = uuid.uuid4().hex
         self._common = Traveling(session, (rows.task_ids, rows.task_key, rows.digests))
+        self._sent = [self._common]  # and what calls were told
         self._here = numbers_here()
         self._expected: tuple[Ask, ...] = ()
+        self._all_expected = False  # none of what is expected is to be asked for by itself
         self._answers: dict[Ask, Iterator[Block]] = {}
         self._kept: Any = None  # the labels of shards, where executors keep something of them
-        weakref.finalize(self, over.append, self._run)
+        weakref.finalize(self, _end, over, self._run, self._sent).atexit = False
 
     def candidates(self, cap: int, key: int) -> tuple[NDArray[Any], Units]:
         """See ``Session.candidates``."""
@@ -69,9 +71,15 @@ class ShardedSession(Session):
         *,
         stretch: bool = False,
     ) -> None:
-        """See ``Session.solve_users``. What LAPACK computes is computed here, once for all machines."""
-        finite = np.isfinite(items).all() and np.isfinite(shared).all()
-        turned = turned_items(items, shared) if finite else None
+        """See ``Session.solve_users``. What LAPACK computes is computed here, once for all machines.
+
+        Turned items travel as 32-bit numbers: the kernel makes such of them anyway.
+        """
+        turned = None
+        if np.isfinite(items).all() and np.isfinite(shared).all() and shared.any():
+            rows, eigenvalues, turn = turned_items(items, shared)
+            with np.errstate(all="ignore"):
+                turned = rows.astype(np.float32), eigenvalues, turn
         self._dimension = items.shape[1]
         self._tell("solve_users", items, shared, systems, bound, stretch=stretch, turned=turned)
 
@@ -80,6 +88,7 @@ class ShardedSession(Session):
         self._expected = tuple(
             Ask("sums", each) for each in asked if not is_large(self._size(self._columns(each[0])))
         )
+        self._all_expected = len(self._expected) == len(asked)
 
     def sums(self, query: Query, grids: tuple[float, ...]) -> Iterator[Block]:
         """See ``Session.sums``."""
@@ -106,13 +115,15 @@ class ShardedSession(Session):
         for old in calls:
             if old not in self._calls:
                 old.arguments.forget()
+        self._sent[1:] = [each.arguments for each in self._calls]
         self._expected, self._answers = (), {}
 
     def _answer(self, ask: Ask, columns: int) -> Iterator[Block]:
         size = self._size(columns)
         check_shuffle(ask.name, size, self._rows.shards, self._most_shuffled)
         if ask not in self._answers:
-            asks = self._expected if ask in self._expected else (ask,)
+            expected = ask in self._expected
+            asks = self._expected if expected else (ask,)
             traveling = Traveling(self._session, asks)
             work = Work(
                 self._run,
@@ -120,6 +131,7 @@ class ShardedSession(Session):
                 self._rows.labels,
                 self._calls,
                 traveling,
+                expected and self._all_expected,
                 self._here,
                 tuple(self._over),
             )
@@ -152,3 +164,10 @@ class ShardedSession(Session):
         self._kept = kept_labels(frame)
         weakref.finalize(self, unpersist, self._kept).atexit = False
         return totals
+
+
+def _end(over: list[str], run: str, sent: list[Traveling]) -> None:
+    """After a training: files on the executors are removed by the next one's tasks."""
+    over.append(run)
+    for each in sent:
+        each.forget()

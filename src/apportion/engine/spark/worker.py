@@ -49,6 +49,7 @@ class Work:
         labels: whether the labels of rows count.
         calls: what the session was told.
         asks: what it is asked.
+        last: whether nothing more is asked of users' vectors that were just solved.
         numbers: how the driver's machine computes (``numbers_here``).
         over: trainings that are over.
     """
@@ -58,6 +59,7 @@ class Work:
     labels: bool
     calls: tuple[Call, ...]
     asks: Traveling
+    last: bool
     numbers: str
     over: tuple[str, ...]
 
@@ -99,23 +101,30 @@ class Work:
         for number, ask in enumerate(self.asks.value):
             for first, parts in _sums(kept.session, ask):
                 yield from rows_of(number, label, first, parts)
-        kept.save()
-        _AT_HAND[self.run, label] = kept
+        _AT_HAND[self.run, label] = kept.save(self._settled)
         while len(_AT_HAND) > _MOST_AT_HAND:
             _AT_HAND.pop(next(iter(_AT_HAND)))
+
+    @property
+    def _settled(self) -> int:
+        """The call up to which later tasks need what was made: vectors that were asked all are not needed."""
+        serials = [0, *(call.serial for call in self.calls)]
+        solved = bool(self.calls) and self.calls[-1].name == "solve_users"
+        return serials[-2 if solved and self.last else -1]
 
     def _find(self, root: Path, label: int) -> Kept | None:
         """What is left of earlier tasks on this shard, in this process or another one of the executor."""
         for run, other in list(_AT_HAND):
             if run in self.over:
                 del _AT_HAND[run, other]
-        latest = max((call.serial for call in self.calls), default=0)
+        serials = [0, *(call.serial for call in self.calls)]
         mine = _AT_HAND.pop((self.run, label), None)
-        if mine is not None and mine.serial == latest:
+        if mine is None:
+            return Kept.read(root / self.run / str(label), most=serials[-1])
+        if mine.serial == serials[-1]:
             return mine
-        least = -1 if mine is None else mine.serial
-        stored = Kept.read(root / self.run / str(label), above=least, up_to=latest)
-        return mine if stored is None else stored
+        done = max(each for each in serials if each <= mine.serial)
+        return mine.newer(least=done, most=serials[-1]) or mine
 
 
 def _sums(session: LocalSession, ask: Ask) -> Iterator[Block]:
@@ -145,11 +154,15 @@ def _tell(session: LocalSession, call: Call) -> None:
         getattr(session, call.name)(*arguments, **named)
         return
     named = dict(named)
-    Turned.given = named.pop("turned")
+    Turned.given = _as_floats(named.pop("turned"))
     try:
         session.solve_users(*arguments, **named)
     finally:
         Turned.given = None
+
+
+def _as_floats(turned: Any) -> Any:
+    return turned and tuple(np.asarray(each, dtype=np.float64) for each in turned)
 
 
 def local_engine() -> Engine:
