@@ -174,10 +174,8 @@ def main(
     ours = sweep(data, factors, ap.SparkEngine(session))
     after = moved(folder)
     shuffled, results = ((b - a) / SWEEPS for a, b in zip(before, after, strict=True))
-    from pyspark import SparkFiles
-
     stored = _size(folder / "store")
-    kept = _size(Path(SparkFiles.getRootDirectory()) / "apportion")
+    kept = sum(_size(place) for place in (folder / "local").glob("blockmgr-*/apportion"))
     print(
         f"{stored / rows:.1f} bytes a row in the store, {kept / rows:.1f} kept by the executors",
         flush=True,
@@ -186,8 +184,8 @@ def main(
     print(
         f"bytes of a sweep: {shuffled / 1e6:.1f} MB shuffled, {results / 1e6:.1f} MB to the driver "
         f"(with a part of what is released before the sweeps); by formula {shards} shards of 4 bytes x "
-        f"items x factors = {4 * size:.1f} MB, and 16 bytes x items x factors broadcast = "
-        f"{16 * size:.1f} MB",
+        f"items x factors = {4 * size:.1f} MB, and 12 bytes x items x factors broadcast = "
+        f"{12 * size:.1f} MB",
         flush=True,
     )
     if peers or local:

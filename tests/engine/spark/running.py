@@ -37,6 +37,12 @@ def set_environment() -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
 
 
+def kept_by(session: Any) -> Path:
+    """What the one executor of a local session keeps of trainings."""
+    local = Path(session.sparkContext.getConf().get("spark.local.dir"))
+    return next(local.glob("blockmgr-*")) / "apportion"
+
+
 def make_session(folder: Path, master: str = "local[2]", **settings: str) -> Any:
     """A session that keeps its files in a folder."""
     from pyspark.sql import SparkSession

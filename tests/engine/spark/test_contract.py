@@ -17,6 +17,7 @@ from apportion.errors import DataError, ParameterError, ReleaseError
 from tests.engine.contract.cases import answer, asked, make_rows, ready
 from tests.engine.contract.test_sums import compare
 from tests.engine.contract.test_users import GRAMIAN, RIGHT, solved
+from tests.engine.spark.running import kept_by
 
 SHAPES = {
     "nobody": (make_rows(0, 5, 3, 4), 1),
@@ -72,9 +73,7 @@ def test_neither_blocks_nor_the_tree_change_anything(
 
 def forget(spark: Any, session: ShardedSession) -> None:
     """Executors lose what they keep of a training's shards: in files, and in memory."""
-    from pyspark import SparkFiles
-
-    shutil.rmtree(Path(SparkFiles.getRootDirectory()) / "apportion" / session._run)
+    shutil.rmtree(kept_by(spark) / session._run)
 
     def in_memory(batches: Any) -> Any:
         time.sleep(0.3)  # so that every process gets one of these tasks
@@ -179,13 +178,11 @@ def test_an_error_of_ours_in_a_task_is_the_same_error_on_the_driver(spark: Any) 
 
 
 def test_sessions_that_are_over_leave_no_files(spark: Any) -> None:
-    from pyspark import SparkFiles
-
     rows = make_rows(2000, 20, 8, 6)
     engine = SparkEngine(spark)
     first = ready(engine, rows)
     assert isinstance(first, ShardedSession)
-    run = Path(SparkFiles.getRootDirectory()) / "apportion" / first._run
+    run = kept_by(spark) / first._run
     answer(first, asked(rows)["statistics"])
     assert any(run.rglob("*.arrays"))
     del first

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -72,17 +73,18 @@ class Work:
             _check_numbers(self.numbers)
             _set_threads()
             _keep_modules()
-            root = _folder()
-            for run in self.over:
-                shutil.rmtree(root / run, ignore_errors=True)
+            disks = _disks()
+            for disk, run in product(disks, self.over):
+                shutil.rmtree(disk / run, ignore_errors=True)
             shards = collect(batches)
             for label in list(shards):
-                yield from self._answer(root, label, shards.pop(label))
+                folder = disks[label % len(disks)] / self.run / str(label)
+                yield from self._answer(folder, label, shards.pop(label))
         except ApportionError as error:
             yield row(0, ERROR, 0, 0, error_text(error))
 
-    def _answer(self, root: Path, label: int, pieces: dict[int, Any]) -> Iterator[Any]:
-        kept = self._find(root, label)
+    def _answer(self, folder: Path, label: int, pieces: dict[int, Any]) -> Iterator[Any]:
+        kept = self._find(folder, label)
         if kept is None and not pieces:
             yield row(0, LOST, label, 0, b"")
             return
@@ -92,7 +94,7 @@ class Work:
             if digests is not None and digests.get(label) != digest(content):
                 raise DataError("the stored rows are not those that were written: store them again")
             rows = read_shard(content, ids, keys, labels=self.labels)
-            kept = Kept(LocalSession(rows, _kernels()), root / self.run / str(label))
+            kept = Kept(LocalSession(rows, _kernels()), folder)
         pieces.clear()
         for call in self.calls:
             if call.serial > kept.serial:
@@ -112,7 +114,7 @@ class Work:
         solved = bool(self.calls) and self.calls[-1].name == "solve_users"
         return serials[-2 if solved and self.last else -1]
 
-    def _find(self, root: Path, label: int) -> Kept | None:
+    def _find(self, folder: Path, label: int) -> Kept | None:
         """What is left of earlier tasks on this shard, in this process or another one of the executor."""
         for run, other in list(_AT_HAND):
             if run in self.over:
@@ -120,7 +122,7 @@ class Work:
         serials = [0, *(call.serial for call in self.calls)]
         mine = _AT_HAND.pop((self.run, label), None)
         if mine is None:
-            return Kept.read(root / self.run / str(label), most=serials[-1])
+            return Kept.read(folder, most=serials[-1])
         if mine.serial == serials[-1]:
             return mine
         done = max(each for each in serials if each <= mine.serial)
@@ -204,8 +206,12 @@ def _keep_modules() -> None:
     gc.freeze()
 
 
-def _folder() -> Path:
-    """Where this executor keeps files that go when it does."""
+def _disks() -> list[Path]:
+    """Where this executor keeps files that go when it does: on each of its disks.
+
+    Its working directory would stay, with rows of users, when it is killed.
+    """
     from pyspark import SparkFiles
 
-    return Path(SparkFiles.getRootDirectory()).absolute() / "apportion"
+    places = os.environ.get("SPARK_LOCAL_DIRS") or SparkFiles.getRootDirectory()
+    return [Path(place).absolute() / "apportion" for place in places.split(",")]
