@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.engine.spark.running import ROOT, set_environment
+from tests.engine.spark.running import JAVA, ROOT, set_environment
 
 DRIVER = Path(__file__).with_name("driver.py")
 
@@ -87,6 +87,7 @@ def cluster(folder: Path) -> Iterator[Cluster]:
         "SPARK_HOME": str(home),
         "SPARK_MASTER_OPTS": "-Dspark.deploy.maxExecutorRetries=-1",
         "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": JAVA,
         "SPARK_LOCAL_DIRS": str(folder / "local"),
     }
     worker = ["worker.Worker", "--cores", "1", "--memory", "1g", "--work-dir", str(folder / "work")]

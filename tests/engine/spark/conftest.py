@@ -24,7 +24,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=f"Spark: {WHY_NOT}"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")  # starting Spark takes longer than most of these tests
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     session = make_session(tmp_path_factory.mktemp("spark"))
     yield session

@@ -1,4 +1,4 @@
-"""Spark for tests: small, on loopback, one session for a module. What is missing is said once."""
+"""Spark for tests: small, on loopback, one session for all. What is missing is said once."""
 
 import os
 import shutil
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[3]
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # for processes that end soon
 
 
 def missing() -> str:
@@ -58,7 +59,8 @@ def make_session(folder: Path, master: str = "local[2]", **settings: str) -> Any
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.shuffle.partitions": "2",
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder}",
+        "spark.driver.extraJavaOptions": f"{JAVA} -Dderby.system.home={folder}",
+        "spark.executor.extraJavaOptions": JAVA,
         **{name.replace("_", "."): value for name, value in settings.items()},
     }
     for name, value in ours.items():
