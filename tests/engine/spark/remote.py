@@ -20,6 +20,11 @@ def data() -> ap.Interactions:
     return ap.simulate_interactions(users=300, items=50, rows=4000, seed=4)
 
 
+def split() -> Any:
+    """What is known of the users, and what is to be predicted."""
+    return data().split((0.8, 0.2))
+
+
 def main(folder: Path) -> None:
     """Store, train, recommend and judge."""
     from pyspark.sql import SparkSession
@@ -38,7 +43,8 @@ def main(folder: Path) -> None:
     np.save(folder / "items.npy", model.items)
     frame = session.read.parquet(f"{folder}/rows")
     best: Any = model.recommend_many(frame, k=3)
-    found = ap.evaluate(model, frame, frame)
+    parts: Any = (session.createDataFrame(each.to_frame().to_arrow()) for each in split())
+    found = ap.evaluate(model, *parts)
     assert isinstance(found.metrics, ap.metrics.RatingMetrics)
     np.save(folder / "found.npy", [found.metrics.rmse, best.count()])
     session.stop()

@@ -11,7 +11,7 @@ import pytest
 import apportion as ap
 from apportion.data.spark.sessions import Traveling
 from apportion.errors import ParameterError
-from tests.engine.spark.remote import SETTINGS, data
+from tests.engine.spark.remote import SETTINGS, data, split
 from tests.engine.spark.running import ROOT
 
 
@@ -24,7 +24,7 @@ def test_a_model_has_the_bytes_of_one_machine(tmp_path: Path) -> None:
     here = ap.MatrixFactorization(**SETTINGS).fit(data())
     assert np.load(tmp_path / "items.npy").tobytes() == here.items.tobytes()
     rmse, rows = np.load(tmp_path / "found.npy")
-    metrics = ap.evaluate(here, data(), data()).metrics
+    metrics = ap.evaluate(here, *split()).metrics
     assert isinstance(metrics, ap.metrics.RatingMetrics)
     assert rmse == pytest.approx(metrics.rmse)
     assert rows == len(here.recommend_many(data(), k=3))
