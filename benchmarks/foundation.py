@@ -24,7 +24,8 @@ def noise(tiles: int = 100) -> None:
     scales = Scales.of(np.full(width, 2.0**55))  # as for epsilon 1
 
     def draw(tile: int) -> None:
-        source.discrete_gaussian("sums", 0, tile * TILE, TILE, scales)
+        for _ in source.discrete_gaussian("sums", 0, tile * TILE, TILE, scales):
+            pass
 
     def in_threads(threads: int) -> None:
         with ThreadPoolExecutor(threads) as pool:

@@ -155,7 +155,8 @@ class _Sums(LocalSession):
 def _draw(noise: NoiseSource, d: int, systems: int) -> None:
     scales = Scales.of(np.full(packed_width(d) + d, 2.0**55))
     for first in range(0, systems, 256):
-        noise.discrete_gaussian("A", 0, first, min(256, systems - first), scales)
+        for _ in noise.discrete_gaussian("A", 0, first, min(256, systems - first), scales):
+            pass
 
 
 def _by_lapack(packed: Array, b: Array, alpha: Array, ridge: float) -> Array:

@@ -6,13 +6,12 @@
 // (X'X + D) v = X'y with D = S + ridge I diagonal. It is solved in float32, which is enough: a user's vector is the
 // user's own, and is bounded in float64 before anything is released. In this order, until one is good enough:
 //
-// 1. Conjugate gradients, without X'X, preconditioned by its diagonal S = diag(A), A = X'X + D. As A >= D >= S /
-// grown
-//    with grown = max S / D, an error e of v that leaves r = A e has |e| <= grown (r'S^-1 r)^1/2 in the norm of S.
-//    They stop where this is at most 1e-5 of |v|: less than what is lost where vectors become 16-bit numbers.
+// 1. Conjugate gradients, without X'X, preconditioned by its diagonal S = diag(A), A = X'X + D. No eigenvalue of
+//    S^-1 A is below 1 / grown, grown = max S / D, so an error e of v that leaves r = A e has, in the norm of S,
+//    |e| <= grown (r'S^-1 r)^1/2. They stop where this is at most 1e-5 of |v|: less than what is lost where
+//    vectors become 16-bit numbers.
 // 2. A Cholesky factor of the smaller of the two systems: (Z Z' + I) a = y, v = D^-1/2 Z'a with Z = X D^-1/2, if
-// there
-//    are fewer rows than factors; otherwise A itself, the solution corrected once where a pivot lost much.
+//    there are fewer rows than factors; otherwise A itself, the solution corrected once where a pivot lost much.
 // 3. Float64, plain and slow. A direction whose pivot is lost in rounding is left out.
 //
 // Whoever shows numbers to people asks for the third at once.
@@ -32,7 +31,8 @@
 namespace ISA {
 namespace {
 
-constexpr int ROWS = 8, AHEAD = 32, TILE = 64;
+constexpr int AHEAD = 12, TILE = 64;
+constexpr int64_t LONG = 1024;  // rows: then there is time to look for signals
 // Of conjugate gradients. After a quarter of the steps a fifth of the way must be done: it goes on about as it
 // began. Where the diagonal has grown by more than GROWN, what float32 rounds off r could alone be as much as
 // SETTLED.
@@ -78,60 +78,75 @@ void add_scaled(float* out, const float* x, float factor, int64_t width) {
     for (int64_t k = 0; k < width; k += 16) fused(scale, Floats::load(x + k), Floats::load(out + k)).store(out + k);
 }
 
-// Gather all rows, left += X'y, whole += the diagonal of X'X. Zeros fill up the last eight rows.
+// Rows of a user lie in tiles of sixteen, or eight where at most eight are left: sixteen numbers of each row, then the
+// next sixteen of each. Zeros fill up the last tile.
+template <class Function>
+void each_tile(int64_t count, Function work) {
+    int64_t at = 0;
+    for (; at + 8 < count; at += 16) work(std::integral_constant<int, 16>{}, at);
+    if (at < count) work(std::integral_constant<int, 8>{}, at);
+}
+
+// Gather all rows, left += X'y, whole += the diagonal of X'X.
 void gather(System& own) {
     const int64_t width = own.width;
-    for (int64_t at = 0; at < own.count; at += ROWS) {
-        const float* source[ROWS];
-        Floats y[ROWS];
-        for (int i = 0; i < ROWS; i++) {
+    each_tile(own.count, [&](auto tile_rows, int64_t at) {
+        constexpr int rows = tile_rows;
+        const float* source[rows];
+        float y[rows];
+        for (int i = 0; i < rows; i++) {
             const bool there = at + i < own.count;
             source[i] = there ? own.source(at + i) : own.all.turned + width * own.all.nothing;
-            y[i] = Floats::spread(there ? float(own.label(at + i)) : 0.0f);
+            y[i] = there ? float(own.label(at + i)) : 0.0f;
             own.ask_for(at + i);
         }
         float* tile = own.rows + at * width;
-        for (int64_t k = 0; k < width; k += 16) {
+        for (int64_t k = 0; k < width; k += 16, tile += rows * 16) {
             Floats b = Floats::load(own.left + k), squares = Floats::load(own.whole + k);
-#pragma GCC unroll 8
-            for (int i = 0; i < ROWS; i++) {
+#pragma GCC unroll 16
+            for (int i = 0; i < rows; i++) {
                 const Floats x = Floats::load(source[i] + k);
-                x.store(tile + i * width + k);
-                b = fused(y[i], x, b);
+                x.store(tile + i * 16);
+                b = fused(Floats::spread(y[i]), x, b);
                 squares = fused(x, x, squares);
             }
             b.store(own.left + k);
             squares.store(own.whole + k);
         }
-    }
+    });
 }
 
-// q += X'X p, eight rows at a time: X p of these, then the sum of the rows times that.
-void multiply(const System& own) {
-    const int64_t width = own.width;
-    for (int64_t at = 0; at < own.count; at += ROWS) {
-        const float* tile = own.rows + at * width;
-        Floats sums[ROWS] = {};
-        for (int64_t k = 0; k < width; k += 16) {
-            const Floats p = Floats::load(own.p + k);
-#pragma GCC unroll 8
-            for (int i = 0; i < ROWS; i++) sums[i] = fused(p, Floats::load(tile + i * width + k), sums[i]);
+// q += X'X p, a tile at a time: X p of its rows, then the sum of the rows times that. Returns p'X'X p.
+float multiply(const System& own) {
+    Floats squares{};
+    each_tile(own.count, [&](auto tile_rows, int64_t at) {
+        constexpr int rows = tile_rows;
+        const float* tile = own.rows + at * own.width;
+        float along[16] = {};
+        constexpr int together = PARTS == 1 ? rows : 8;  // whose sums registers hold
+        for (int first = 0; first < rows; first += together) {
+            Floats sums[together] = {};
+            for (int64_t k = 0; k < own.width; k += 16) {
+                const Floats p = Floats::load(own.p + k);
+#pragma GCC unroll 16
+                for (int i = 0; i < together; i++)
+                    sums[i] = fused(p, Floats::load(tile + k * rows + (first + i) * 16), sums[i]);
+            }
+            for (int i = 0; i < together; i += 8) totals(sums + i, along + first + i);
         }
-        float along[ROWS];
-        totals(sums, along);
-        Floats factor[ROWS];
-#pragma GCC unroll 8
-        for (int i = 0; i < ROWS; i++) factor[i] = Floats::spread(along[i]);
-        for (int64_t k = 0; k < width; k += 16) {
+        const Floats all = Floats::load(along);
+        squares = fused(all, all, squares);
+        for (int64_t k = 0; k < own.width; k += 16) {
             Floats even = Floats::load(own.q + k), odd{};
-#pragma GCC unroll 4
-            for (int i = 0; i < ROWS; i += 2) {
-                even = fused(factor[i], Floats::load(tile + i * width + k), even);
-                odd = fused(factor[i + 1], Floats::load(tile + (i + 1) * width + k), odd);
+#pragma GCC unroll 8
+            for (int i = 0; i < rows; i += 2) {
+                even = fused(Floats::spread(along[i]), Floats::load(tile + k * rows + i * 16), even);
+                odd = fused(Floats::spread(along[i + 1]), Floats::load(tile + k * rows + i * 16 + 16), odd);
             }
             (even + odd).store(own.q + k);
         }
-    }
+    });
+    return total(squares);
 }
 
 // v += along p, r -= along q; r'S^-1 r and v'S v.
@@ -149,15 +164,19 @@ std::pair<float, float> step(System& own, float along) {
     return {total(unexplained), total(length)};
 }
 
-// p = S^-1 r + before p, q = D p.
-void turn(System& own, float before) {
+// p = S^-1 r + before p, q = D p; p'D p.
+float turn(System& own, float before) {
+    Floats sum{};
     const Floats factor = Floats::spread(before);
     for (int64_t k = 0; k < own.width; k += 16) {
         Floats p = Floats::load(own.left + k) * Floats::load(own.inverse + k);
         p = fused(factor, Floats::load(own.p + k), p);
         p.store(own.p + k);
-        (Floats::load(own.diagonal + k) * p).store(own.q + k);
+        const Floats q = Floats::load(own.diagonal + k) * p;
+        q.store(own.q + k);
+        sum = fused(p, q, sum);
     }
+    return total(sum);
 }
 
 // 1. False if it does not settle.
@@ -169,27 +188,28 @@ bool solve_by_steps(System& own) {
     std::fill_n(own.left, width, 0.0f);
     std::copy_n(own.diagonal, width, own.whole);
     gather(own);
-    double least = infinity;  // one over how much the diagonal has grown
+    Floats lowest = Floats::spread(1.0f);
     for (int64_t k = 0; k < width; k += 16) {
         const Floats inverse = Floats::spread(1.0f) / Floats::load(own.whole + k);
         inverse.store(own.inverse + k);
-        float lanes[16];
-        (Floats::load(own.diagonal + k) * inverse).store(lanes);
-        for (float lane : lanes) least = double(lane) < least ? double(lane) : least;
+        lowest = lesser(Floats::load(own.diagonal + k) * inverse, lowest);
     }
-    turn(own, 0.0f);
-    double unexplained = product(own.left, own.p, width);
+    float lanes[16];
+    lowest.store(lanes);
+    const double least = *std::min_element(lanes, lanes + 16);  // one over how much the diagonal has grown
+    if (!(least * GROWN >= 1.0)) return false;
+    double size = turn(own, 0.0f), unexplained = product(own.left, own.p, width);
     if (!(fits(unexplained) && fits(product(own.left, own.left, width)) && fits(product(own.p, own.p, width))))
         return false;
-    if (!(least * GROWN >= 1.0)) return false;
     const double needed = SETTLED * least * least, by_then = BY_THEN * least * least;
-    for (int number = 1; number <= STEPS && !own.work.stopped(); number++) {
-        multiply(own);
-        const auto [after, length] = step(own, float(unexplained / double(product(own.p, own.q, width))));
+    for (int number = 1; number <= STEPS; number++) {
+        if (own.count > LONG && own.work.stopped()) return false;
+        size += multiply(own);
+        const auto [after, length] = step(own, float(unexplained / size));
         if (double(after) <= needed * double(length)) return true;
         if (!(double(after) < infinity && (number != SOON || double(after) <= by_then * double(length))))
             return false;
-        turn(own, float(double(after) / unexplained));
+        size = turn(own, float(double(after) / unexplained));
         unexplained = after;
     }
     return false;
@@ -392,7 +412,7 @@ void solve(const UserSystems& all, Work& work) {
         const int64_t count = all.start[user + 1] - all.start[user];
         if (count <= all.most) longest = std::max(longest, count);
     }
-    Room<float> vectors(7 * width), rows((longest + ROWS) * width);
+    Room<float> vectors(7 * width), rows((longest + 16) * width);
     Room<float> answers(USERS_AT_ONCE * width), turned(USERS_AT_ONCE * width);
     Room<float> matrix((width + std::max<int64_t>(width, TILE)) * width);
     Room<double> exact(width);

@@ -344,7 +344,7 @@ template <class Number>
 }
 
 // The sums of eight vectors, each made as `total` makes it.
-[[gnu::always_inline]] inline void totals(const Floats (&x)[8], float (&sums)[8]) {
+[[gnu::always_inline]] inline void totals(const Floats* x, float* sums) {
 #if defined(__AVX2__)
     __m256 eight[8], two[4];
     for (int i = 0; i < 8; i++) {
@@ -356,21 +356,15 @@ template <class Number>
 #endif
     }
     for (int i = 0; i < 4; i++) {  // lane k and k + 4, of two vectors
-        const __m256 a = eight[2 * i], b = eight[2 * i + 1];
+        const __m256 a = eight[i], b = eight[i + 4];
         two[i] = _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
     }
-    // Lane k and k + 2: now the vectors are 0 2 | 1 3 and 4 6 | 5 7. Then the last two.
+    // Lane k and k + 2: now the vectors are 0 1 | 4 5 and 2 3 | 6 7. Then the last two.
     const __m256 low =
         _mm256_add_ps(_mm256_shuffle_ps(two[0], two[1], 0x44), _mm256_shuffle_ps(two[0], two[1], 0xEE));
     const __m256 high =
         _mm256_add_ps(_mm256_shuffle_ps(two[2], two[3], 0x44), _mm256_shuffle_ps(two[2], two[3], 0xEE));
-    const __m256 all = _mm256_add_ps(_mm256_shuffle_ps(low, high, 0x88), _mm256_shuffle_ps(low, high, 0xDD));
-    float found[8];
-    _mm256_storeu_ps(found, all);
-    for (int i = 0; i < 4; i++) {
-        sums[2 * i] = found[i];
-        sums[2 * i + 1] = found[4 + i];
-    }
+    _mm256_storeu_ps(sums, _mm256_add_ps(_mm256_shuffle_ps(low, high, 0x88), _mm256_shuffle_ps(low, high, 0xDD)));
 #else
     for (int i = 0; i < 8; i++) sums[i] = total(x[i]);
 #endif

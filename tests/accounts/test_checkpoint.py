@@ -15,6 +15,7 @@ from apportion.accounts.fingerprint import fingerprint
 from apportion.errors import CheckpointError, ParameterError
 from apportion.privacy import Curator, Ledger, NoiseSource, PrivacyTarget, Record, UserBound
 from apportion.privacy.discrete import Scales
+from tests.noise import noise_of
 
 TARGET = PrivacyTarget(1.0, 1e-5)
 RECORD = Record("sweep 1", "sums", (2, 1), 1.0, "because", 4.0)
@@ -139,15 +140,13 @@ def test_it_goes_on(tmp_path: Path) -> None:
     with opened(tmp_path / "c") as checkpoint:
         assert (checkpoint.done, checkpoint.values, checkpoint.finished) == (0, b"", False)
         training = checkpoint.training
-        noise = checkpoint.noise().discrete_gaussian("x", 0, 0, 2, SCALES)
+        noise = noise_of(checkpoint.noise(), "x", 0, 0, 2, SCALES)
     begun(tmp_path / "c")
     assert steps_done(tmp_path / "c") == 1
     with opened(tmp_path / "c") as checkpoint:
         assert (checkpoint.done, checkpoint.values) == (1, b"values\nof a step")
         assert checkpoint.training == training
-        np.testing.assert_array_equal(
-            checkpoint.noise().discrete_gaussian("x", 0, 0, 2, SCALES), noise
-        )
+        np.testing.assert_array_equal(noise_of(checkpoint.noise(), "x", 0, 0, 2, SCALES), noise)
         ledger = Ledger(TARGET)
         checkpoint.restore(ledger)
         assert list(ledger) == [RECORD]

@@ -13,6 +13,7 @@ from apportion.privacy import NoiseSource, discrete
 from apportion.privacy.discrete import Scales, blocks
 from apportion.twins.noise import DOUBTFUL, exponential, fill_noise
 from tests.machines import nothing_compiled
+from tests.noise import noise_of
 
 compiled = pytest.mark.skipif(kernels is None, reason="no compiled kernels")
 VARIANCES = [1.0, 2.5, 1024.0, 1025.0, 1e6 + 0.1, 1e14, 2.0**100]
@@ -137,7 +138,7 @@ GOLDEN = {
 @pytest.mark.parametrize("name", GOLDEN)
 def test_noise_of_a_key_never_changes(name: str) -> None:
     variances = np.array([float(each) for each in name.split()])
-    noise = NoiseSource.from_seed(7).discrete_gaussian("golden", 3, 5, 200, Scales.of(variances))
+    noise = noise_of(NoiseSource.from_seed(7), "golden", 3, 5, 200, Scales.of(variances))
     assert hashlib.sha256(noise.astype("<i8").tobytes()).hexdigest()[:32] == GOLDEN[name]
 
 
@@ -186,7 +187,7 @@ def test_wrong_calls_are_refused(place: int, wrong: Any) -> None:
 
 def test_parts_of_a_release_are_the_whole() -> None:
     scales, source = scales_of(1e5, 2e5), NoiseSource.from_seed(1)
-    whole = source.discrete_gaussian("x", 0, 0, 150, scales)
+    whole = noise_of(source, "x", 0, 0, 150, scales)
     cuts = [0, 3, 64, 100, 150]
-    parts = [source.discrete_gaussian("x", 0, a, b - a, scales) for a, b in pairwise(cuts)]
+    parts = [noise_of(source, "x", 0, a, b - a, scales) for a, b in pairwise(cuts)]
     np.testing.assert_array_equal(np.concatenate(parts), whole)

@@ -14,7 +14,8 @@ from scipy import stats
 
 import apportion as ap
 from apportion.privacy import discrete
-from apportion.privacy.discrete import Scales, Source, Words, blocks, draw
+from apportion.privacy.discrete import Scales, Source, Words, blocks
+from tests.noise import draw
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 

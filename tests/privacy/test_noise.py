@@ -22,12 +22,13 @@ from apportion.accounts import state
 from apportion.privacy import Curator, Part, PrivacyTarget, UserBound
 from apportion.privacy.discrete import Scales, Source, Words
 from apportion.privacy.noise import TILE, NoiseSource, poisson_sample
+from tests.noise import noise_of
 
 SOURCE = NoiseSource.from_key(bytes(range(32)))
 TASKS, WIDTH = 3 * TILE + 7, 2
 # So large that two numbers are the same by chance once in 10^10 times.
 SCALES = Scales.of(np.array([2.0**100, 2.0**99]))
-WHOLE = SOURCE.discrete_gaussian("sums", 0, 0, TASKS, SCALES)
+WHOLE = noise_of(SOURCE, "sums", 0, 0, TASKS, SCALES)
 
 
 def filled(source: Source, count: int) -> Words:
@@ -66,13 +67,13 @@ def test_blocks_of_any_size_in_any_order_give_the_same_bytes(cuts: list[int]) ->
     edges = sorted({0, TASKS, *cuts})
     noise = np.empty_like(WHOLE)
     for start, stop in reversed(list(pairwise(edges))):
-        noise[start:stop] = SOURCE.discrete_gaussian("sums", 0, start, stop - start, SCALES)
+        noise[start:stop] = noise_of(SOURCE, "sums", 0, start, stop - start, SCALES)
     np.testing.assert_array_equal(noise, WHOLE)
 
 
 def test_same_key_same_bytes_other_key_other_bytes() -> None:
-    again = NoiseSource.from_key(bytes(range(32))).discrete_gaussian("sums", 0, 0, TASKS, SCALES)
-    other = NoiseSource.from_key(bytes(range(1, 33))).discrete_gaussian("sums", 0, 0, TASKS, SCALES)
+    again = noise_of(NoiseSource.from_key(bytes(range(32))), "sums", 0, 0, TASKS, SCALES)
+    other = noise_of(NoiseSource.from_key(bytes(range(1, 33))), "sums", 0, 0, TASKS, SCALES)
     np.testing.assert_array_equal(again, WHOLE)
     assert not np.intersect1d(np.abs(other), np.abs(WHOLE)).size
 
@@ -88,14 +89,14 @@ def test_the_bytes_of_a_key_never_change() -> None:
 
 
 def test_fresh_keys_differ() -> None:
-    first, second = (NoiseSource().discrete_gaussian("sums", 0, 0, TILE, SCALES) for _ in range(2))
+    first, second = (noise_of(NoiseSource(), "sums", 0, 0, TILE, SCALES) for _ in range(2))
     assert not np.intersect1d(first, second).size
 
 
 def test_nothing_repeats_between_streams_steps_tasks_and_columns() -> None:
-    steps = [SOURCE.discrete_gaussian("sums", step, 0, TASKS, SCALES) for step in (1, 2)]
+    steps = [noise_of(SOURCE, "sums", step, 0, TASKS, SCALES) for step in (1, 2)]
     streams = steps + [
-        SOURCE.discrete_gaussian(name, 0, 0, TASKS, SCALES) for name in ("a", "b", "a.A", "a.b")
+        noise_of(SOURCE, name, 0, 0, TASKS, SCALES) for name in ("a", "b", "a.A", "a.b")
     ]
     everything = np.abs(np.concatenate([WHOLE.ravel(), *(noise.ravel() for noise in streams)]))
     assert len(np.unique(everything)) == len(everything)
@@ -104,8 +105,8 @@ def test_nothing_repeats_between_streams_steps_tasks_and_columns() -> None:
 def test_nothing_repeats_however_far_tasks_and_steps_are_apart() -> None:
     # A counter that is cut off somewhere, at a byte or at a size, would come round again.
     far = [0, 1, *(2**power + more for power in range(6, 44) for more in (0, 1))]
-    tasks = [SOURCE.discrete_gaussian("sums", 0, TILE * tile, 1, SCALES) for tile in far]
-    steps = [SOURCE.discrete_gaussian("sums", step, 0, 1, SCALES) for step in far[1:]]
+    tasks = [noise_of(SOURCE, "sums", 0, TILE * tile, 1, SCALES) for tile in far]
+    steps = [noise_of(SOURCE, "sums", step, 0, 1, SCALES) for step in far[1:]]
     everything = np.abs(np.concatenate([*tasks, *steps])).ravel()
     assert len(np.unique(everything)) == len(everything)
 
@@ -115,7 +116,7 @@ def test_tasks_columns_steps_and_releases_are_independent() -> None:
     scales = Scales.of(np.full(columns, 1e14))
     places = [("sums", 0), ("sums", 1), ("other", 0)]
     noise = np.concatenate(
-        [SOURCE.discrete_gaussian(name, step, 0, tasks, scales) / 1e7 for name, step in places],
+        [noise_of(SOURCE, name, step, 0, tasks, scales) / 1e7 for name, step in places],
         axis=1,
     )
     assert stats.kstest(noise.ravel(), "norm").pvalue > 1e-5
@@ -188,7 +189,7 @@ def test_a_seed_is_repeatable_and_not_secret() -> None:
     first, second = NoiseSource.from_seed(7), NoiseSource.from_seed(7)
     assert not first.secret
     assert NoiseSource().secret
-    drawn = [source.discrete_gaussian("s", 0, 0, 3, SCALES) for source in (first, second)]
+    drawn = [noise_of(source, "s", 0, 0, 3, SCALES) for source in (first, second)]
     np.testing.assert_array_equal(*drawn)
 
 
@@ -247,7 +248,7 @@ def test_a_forked_process_draws_no_noise() -> None:
 
 def _refused(source: NoiseSource) -> None:
     for use in (
-        lambda: source.discrete_gaussian("s", 0, 0, 3, SCALES),
+        lambda: noise_of(source, "s", 0, 0, 3, SCALES),
         lambda: source.sample_key("g", 0),
         lambda: source.sampling_key("g"),
     ):

@@ -183,11 +183,23 @@ def test_noise_is_added_to_whole_numbers_before_anything_is_rounded(
     released = []
     for total, drawn in [(1, far + 2), (2, far + 1), (3, far)]:
         fixed = np.array([[drawn]])
-        monkeypatch.setattr(NoiseSource, "discrete_gaussian", lambda *_, fixed=fixed: fixed.copy())
+        monkeypatch.setattr(NoiseSource, "discrete_gaussian", lambda *_, fixed=fixed: [(0, fixed)])
         scales = Part("sums", "", BOUND).scales(record)
         noisy = _add_noise(NoiseSource(), map, scales, record, 0, 0, np.array([[total]]))
         released.append(float(noisy[0, 0]))
     assert len(set(released)) == 1
+
+
+@pytest.mark.parametrize("tasks", [[0], [0, 2], [1, 0, 2], [0, 1, 1], [0, 1, 2, 3], []])
+def test_a_task_without_noise_is_an_error(
+    tasks: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = Record("sums", "", (3, 1), 1.0, "", noise_scale=1.0, grid=1.0)
+    noise = [(at, np.ones((1, 1), dtype=np.int64)) for at in tasks]
+    monkeypatch.setattr(NoiseSource, "discrete_gaussian", lambda *_: noise)
+    scales = Part("sums", "", BOUND).scales(record)
+    with pytest.raises(ap.ReleaseError, match="every task"):
+        _add_noise(NoiseSource(), map, scales, record, 0, 0, np.zeros((3, 1), dtype=np.int64))
 
 
 def test_packing_round_trip() -> None:

@@ -20,6 +20,7 @@ from apportion.privacy import (
 )
 from apportion.privacy.bounds import ROUNDING
 from apportion.privacy.curator import threshold
+from tests.noise import noise_of
 
 
 def ones(ids: int) -> np.ndarray:
@@ -203,7 +204,7 @@ def test_counts_have_the_noise_of_their_own_stream() -> None:
     _, noisy = keeper.select("counts", np.arange(3), counts, 1, 0.2, 5e-3)
     [record] = keeper.ledger
     part = Part("counts", "", UserBound(1.0, "one"))
-    drawn = NoiseSource.from_seed(3).discrete_gaussian("counts", 0, 0, 3, part.scales(record))
+    drawn = noise_of(NoiseSource.from_seed(3), "counts", 0, 0, 3, part.scales(record))
     np.testing.assert_array_equal(noisy, counts + drawn[:, 0] * record.grid)
 
 

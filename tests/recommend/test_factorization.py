@@ -405,7 +405,7 @@ class TestPrivateQuality:
         # No noise and bounds that clip nothing: weights change who counts how much, not the
         # strength of the regularizer, so the model stays close to the one without privacy.
         def silence(self: Any, stream: str, step: int, first: int, tasks: int, scales: Any) -> Any:
-            return np.zeros((tasks, len(scales.order)), dtype=np.int64)
+            return [(0, np.zeros((tasks, len(scales.order)), dtype=np.int64))]
 
         monkeypatch.setattr(NoiseSource, "discrete_gaussian", silence)
         solver = ap.SufficientStatistics(matrices="per-item", clip="row", noise_ridge=0.0)

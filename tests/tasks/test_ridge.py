@@ -403,7 +403,7 @@ class TestStatistics:
         self, statistics: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def silence(self: Any, stream: str, step: int, first: int, tasks: int, scales: Any) -> Any:
-            return np.zeros((tasks, len(scales.order)), dtype=np.int64)
+            return [(0, np.zeros((tasks, len(scales.order)), dtype=np.int64))]
 
         monkeypatch.setattr(NoiseSource, "discrete_gaussian", silence)
         data = ap.simulate_tasks(users=50_000, tasks=8, tasks_per_user=3, label_noise=0.0)

@@ -20,11 +20,12 @@ from apportion.privacy.bounds import UserWeights, clip_rows, row_norms
 from apportion.privacy.noise import TILE
 from apportion.privacy.parts import packed_width
 from apportion.privacy.rounding import LONGEST
+from apportion.threads import thread_count
 
 Integers = NDArray[np.integer[Any]]
 
 # Sums of a block of tasks take about so many bytes.
-_BLOCK_BYTES = 64 * 2**20
+_BLOCK_BYTES = 40 * 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,12 +254,13 @@ class HeldRows(Session):
         return self._row_weight
 
     def _blocks_of_tasks(self) -> Iterator[tuple[int, slice, Starts]]:
-        """So many tasks that their sums take little memory: whole tiles of noise, if there are any.
+        """So many tasks that their sums take little memory: whole tiles of noise, as many for each thread.
 
         The first task, its and the others' rows by task, and where each one's begin among these.
         """
         block = max(1, self.block_bytes // (16 * packed_width(self._dimension)))
-        block -= block % TILE if block > TILE else 0
+        whole = TILE * thread_count() if block >= TILE * thread_count() else TILE
+        block -= block % whole if block > whole else 0
         for first in range(0, self.tasks, block):
             start = self._by_task.start[first : min(first + block, self.tasks) + 1]
             yield first, slice(int(start[0]), int(start[-1])), start - start[0]

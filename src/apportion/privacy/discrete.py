@@ -22,7 +22,7 @@ How
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from functools import cache
@@ -44,6 +44,7 @@ _COLUMN = _CHANCES // _BLOCKS
 # Relative error allowed in floating-point probabilities; theirs is below 2^-41.
 _DOUBT = 2.0**-36
 _AT_ONCE = 2**15  # words, an even number
+_NUMBERS = 2**15  # of the rows that are made at once: these and the words stay in a cache
 # Fills an array with random words, others each time.
 Source = Callable[[Words], None]
 
@@ -140,30 +141,36 @@ def _width(variance: float) -> int:
     return 1 + math.isqrt(math.ceil(variance / _PER_DEVIATION**2) - 1)
 
 
-def draw(out: NDArray[np.int64], scales: Scales, source: Source, settling: Source) -> None:
-    """Fill ``out`` [rows, columns], given a source of random words, and another to settle doubts.
+def draw(
+    rows: int, scales: Scales, source: Source, settling: Source
+) -> Iterator[NDArray[np.int64]]:
+    """So many rows of numbers, given a source of random words, and another to settle doubts.
 
-    So the first rows are the same, however many follow.
+    Some rows at a time, [some, columns], in memory that the next ones will use again: fresh memory takes as
+    long as the numbers. The first rows are the same, however many follow.
     """
-    flat, table = out.reshape(-1), blocks()
+    columns, table = len(scales.order), blocks()
     fill = fill_noise if kernels is None else kernels.fill_noise
+    block = np.empty((min(rows, max(1, _NUMBERS // columns)), columns), dtype=np.int64)
     # Two words for each number, and some for those that are not kept.
-    supply = np.empty(min(_AT_ONCE, 2 * len(flat) + 2 * (len(flat) // 16) + 16), dtype=np.uint64)
-    at = 0
+    numbers = rows * columns
+    supply = np.empty(min(_AT_ONCE, 2 * numbers + 2 * (numbers // 16) + 16), dtype=np.uint64)
     used = len(supply)
-    while True:
-        at, used, state, size, block, digits, scale = fill(
-            flat, at, supply, used, scales.order, scales.ends, scales.variance, scales.block,
-            scales.shift, scales.low, table.log, table.cut, table.other, _DOUBT,
-        )  # fmt: skip
-        if state == DONE:
-            return
-        if state == WORDS:
-            source(supply)
-            used = 0
-            continue
-        if _settle(size, block, float(scales.variance[scale]), digits, 31, settling):
-            at += 1
+    for first in range(0, rows, max(1, len(block))):
+        some, at = block[: rows - first], 0
+        while True:
+            at, used, state, size, number, digits, scale = fill(
+                some.reshape(-1), at, supply, used, scales.order, scales.ends, scales.variance,
+                scales.block, scales.shift, scales.low, table.log, table.cut, table.other, _DOUBT,
+            )  # fmt: skip
+            if state == DONE:
+                break
+            if state == WORDS:
+                source(supply)
+                used = 0
+            elif _settle(size, number, float(scales.variance[scale]), digits, 31, settling):
+                at += 1
+        yield some
 
 
 def _settle(

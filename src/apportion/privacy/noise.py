@@ -19,6 +19,7 @@ import hashlib
 import os
 import secrets
 import sys
+from collections.abc import Iterator
 from threading import Lock
 from typing import NoReturn, Self
 
@@ -75,23 +76,23 @@ class NoiseSource:
 
     def discrete_gaussian(
         self, stream: str, step: int, first_task: int, tasks: int, scales: Scales
-    ) -> NDArray[np.int64]:
-        """Independent whole numbers for ``tasks`` tasks from ``first_task`` on, [tasks, columns].
+    ) -> Iterator[tuple[int, NDArray[np.int64]]]:
+        """Independent whole numbers for ``tasks`` tasks from ``first_task`` on.
 
-        A column's have the variance that ``scales`` says.
+        Some tasks at a time: the first of them, counted from ``first_task``, and their numbers, [some,
+        columns], in memory that the next ones will use again. A column's have the variance that ``scales``
+        says.
         """
-        stop, width = first_task + tasks, len(scales.order)
-        noise = np.empty((tasks, width), dtype=np.int64)
+        stop = first_task + tasks
         for tile in range(first_task // TILE, -(-stop // TILE)):
-            start = tile * TILE
-            low, high = max(start, first_task), min(start + TILE, stop)
             sources = [self._source(use, stream, step, tile) for use in (b"noise", b"doubt")]
-            drawn = np.empty(
-                (high - start, width), dtype=np.int64
-            )  # also of tasks before this block
-            draw(drawn, scales, *sources)
-            noise[low - first_task : high - first_task] = drawn[low - start :]
-        return noise
+            task = tile * TILE
+            # Also of tasks before the first: a tile's noise is one stream.
+            for drawn in draw(min(stop - task, TILE), scales, *sources):
+                own = drawn[max(first_task - task, 0) :]
+                if len(own):
+                    yield max(task - first_task, 0), own
+                task += len(drawn)
 
     def sampling_key(self, name: str) -> int:
         """A secret 64-bit number for choosing rows at random, unrelated to any noise."""

@@ -171,11 +171,21 @@ def _add_noise(
 
     def add(tile: int) -> None:
         first, stop = max(tile * TILE - first_task, 0), min((tile + 1) * TILE - first_task, tasks)
-        drawn = noise.discrete_gaussian(record.name, step, first_task + first, stop - first, scales)
-        # Added as whole numbers: a user's part is at most 2^26 units, so 2^36 users would have to meet in
-        # one number before 64 bits overflow. What is rounded, beyond 53 bits, is the noisy sum.
-        np.add(sums[first:stop], drawn, out=drawn)
-        np.multiply(drawn, record.grid, out=noisy[first:stop])
+        stream = noise.discrete_gaussian(
+            record.name, step, first_task + first, stop - first, scales
+        )
+        done = first
+        for at, drawn in stream:
+            some = slice(first + at, first + at + len(drawn))
+            if some.start != done or some.stop > stop:
+                raise ReleaseError("noise must come for every task, one after the other")
+            done = some.stop
+            # Added as whole numbers: a user's part is at most 2^26 units, so 2^36 users would have to meet in
+            # one number before 64 bits overflow. What is rounded, beyond 53 bits, is the noisy sum.
+            np.add(sums[some], drawn, out=drawn)
+            np.multiply(drawn, record.grid, out=noisy[some])
+        if done != stop:
+            raise ReleaseError("noise must come for every task, one after the other")
 
     tiles = range(first_task // TILE, -(-(first_task + tasks) // TILE))
     for _ in zip(tiles, run(add, tiles), strict=True):  # every tile, or it is an error
