@@ -44,7 +44,7 @@ _COLUMN = _CHANCES // _BLOCKS
 # Relative error allowed in floating-point probabilities; theirs is below 2^-41.
 _DOUBT = 2.0**-36
 _AT_ONCE = 2**15  # words, an even number
-_NUMBERS = 2**15  # of the rows that are made at once: these and the words stay in a cache
+_NUMBERS = 2**17  # made at once: more leave the cache, fewer let threads wait for each other
 # Fills an array with random words, others each time.
 Source = Callable[[Words], None]
 
