@@ -1,9 +1,10 @@
 """The first of every format never changes: today's build reads it, and one with a second format."""
 
 import json
+import re
 import shutil
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -254,3 +255,29 @@ def test_a_newer_signature_is_refused_with_the_version_that_it_needs(newer: Path
     wrong = signatures.check(read_files(FIRST / "ratings"), content, KEY)
     assert wrong is not None
     assert "it needs apportion 0.9.0 or later" in wrong
+
+
+def fields_of_all_files() -> Iterator[str]:
+    """Whatever a file of the first formats gives a name to, but for settings and what is public."""
+    budget = sqlite3.connect(f"file:{FIRST / 'budget.db'}?mode=ro&immutable=1", uri=True)
+    for kind, body in budget.execute("SELECT kind, body FROM events"):
+        yield from (kind, *json.loads(body))
+    budget.close()
+    for path in [*FIRST.glob("*/*.json"), FIRST / "report.json", FIRST / "preparation.json"]:
+        values = json.loads(path.read_text())
+        training, ledger = values.get("training", {}), values.get("ledger", {})
+        plain = [values, values.get("fold_in"), values.get("predicts"), values.get("trail"), ledger]
+        plain += [ledger.get("target"), *ledger.get("records", [])]
+        if path.name == "model.json":
+            plain.append(training)
+            for release in training["releases"]:
+                plain += [release, *release["parts"], *(part["bound"] for part in release["parts"])]
+        for each in plain:
+            yield from each or {}
+
+
+def test_the_page_names_every_field() -> None:
+    page = (GOLDEN.parents[1] / "docs" / "reference" / "formats.md").read_text("utf-8")
+    fields = set(fields_of_all_files())
+    assert {"needs", "grid", "norm", "released", "shrinkage", "trail"} <= fields
+    assert fields - set(re.findall(r"`([^`\n]+)`", page)) == set()
