@@ -6,10 +6,13 @@ import time
 from itertools import product
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 
+from apportion.allocation import UniformWeights
+from apportion.data import Interactions
 from apportion.engine import CpuEngine, ReferenceEngine, SparkEngine, queries
 from apportion.engine.spark import tree, worker
 from apportion.engine.spark.session import ShardedSession
@@ -166,6 +169,33 @@ def test_too_large_a_shuffle_is_refused_before_anything_is_sent(spark: Any) -> N
     with pytest.raises(ParameterError, match=r"GiB between executors .* most_shuffled"):
         answer(ready(engine, rows), one)
     answer(ready(engine, rows), asked(rows)["counts, scaled"])
+
+
+def test_no_private_number_decides_what_is_refused(spark: Any) -> None:
+    # How many items were found, before any is released, and, unless it was asked for, how many shards there
+    # are: one user may have brought an item, or the row that takes one shard more.
+    for tasks in (300, 301):
+        engine = SparkEngine(spark, shards=2, most_shuffled=8 * 2 * 300)
+        ids, _ = engine.load(make_rows(20, tasks, 1, 20)).candidates(4, key=1)
+        assert len(ids) == tasks
+    statistics = asked(make_rows(20, 5, 1, 4))["weights"]
+    for rows in (400, 401):
+        frame = spark.createDataFrame([(row, row % 5) for row in range(rows)], ["user", "item"])
+        with mock.patch.multiple("apportion.data.spark.frames", _FEW_ROWS=100, _MANY_ROWS=100):
+            data = Interactions.from_spark(frame, rating=None, items=range(5))
+        shards: Any = data.rows()
+        assert shards.shards == 4 + (rows > 400)
+        answer(weighed(SparkEngine(spark, most_shuffled=8 * 5 * 4).load(shards)), statistics)
+    shards = Interactions.from_spark(frame, rating=None, items=range(5), shards=5).rows()
+    session = weighed(SparkEngine(spark, most_shuffled=8 * 5 * 4).load(shards))
+    with pytest.raises(ParameterError, match="5 shards"):
+        answer(session, statistics)
+
+
+def weighed(session: ShardedSession) -> ShardedSession:
+    """With users who spread their budget evenly."""
+    session.weigh(UniformWeights().rule(5, None, 0, make_rows(0, 5, 1, 4).graph))
+    return session
 
 
 def test_an_error_of_ours_in_a_task_is_the_same_error_on_the_driver(spark: Any) -> None:

@@ -48,5 +48,7 @@ def test_old_sessions_are_refused() -> None:
 def test_values_that_are_too_large_to_travel_are_refused() -> None:
     items = np.zeros((1000, 64))
     np.testing.assert_array_equal(Traveling(Session(), items).value, items)
-    with pytest.raises(ParameterError, match="98 MiB of items, more than Spark Connect takes"):
+    with pytest.raises(
+        ParameterError, match=r"more of items than Spark Connect takes at once \(64 MiB\)"
+    ):
         Traveling(Session(), np.zeros((200_000, 64)))

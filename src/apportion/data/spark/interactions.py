@@ -48,7 +48,10 @@ class SparkInteractions(Interactions):
         """As ``SparkEngine`` loads them."""
         key = None if self.catalog_is_public else id_keys(self.item_ids)
         store = self._store
-        return SparkRows(store.frame, len(store.digests), self.item_ids, key, digests=store.digests)
+        shards, digests = len(store.digests), store.digests
+        return SparkRows(
+            store.frame, shards, self.item_ids, key, digests=digests, asked=store.asked
+        )
 
     def contents(self) -> list[Any]:
         """See ``Interactions.contents``: digests of the shards stand for their rows."""
@@ -161,7 +164,7 @@ def interactions_from_spark(
         "reading": {"path": source, **reading.plain()},
     }
     made, count = sharded(frame, user, ids, _Build(**vars(reading)), shards)
-    return SparkInteractions(write_store(made, count, settings, ids, store))
+    return SparkInteractions(write_store(made, (count, shards), settings, ids, store))
 
 
 def interactions_from_store(session: Any, store: str) -> SparkInteractions:

@@ -77,7 +77,7 @@ class Traveling:
         remote = is_remote(session)
         if remote and size > _MOST_REMOTE:
             raise ParameterError(
-                f"tasks need {size / 2**20:.0f} MiB of items, more than Spark Connect takes at once "
+                "tasks need more of items than Spark Connect takes at once "
                 f"({_MOST_REMOTE / 2**20:.0f} MiB): use fewer items or factors, or run the driver on the "
                 "cluster (spark-submit), which broadcasts them"
             )

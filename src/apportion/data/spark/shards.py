@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from apportion.data.rows import Rows
 from apportion.data.spark.arrays import from_bytes, to_bytes
-from apportion.data.spark.sessions import CHUNK
+from apportion.data.spark.sessions import CHUNK, parallelism
 from apportion.data.stored import StoredRows
 from apportion.errors import DataError
 
@@ -29,12 +29,13 @@ class SparkRows(StoredRows):
 
     Attributes
         frame: of shards, kept on the executors' disks.
-        shards: how many.
+        shards: how many. This is private, but for what was asked for: it may follow from the number of rows.
         task_ids: the ids of all tasks (items), [tasks].
         task_key: as ``Rows.task_key``.
         labels: whether rows have labels that count.
         dimension: the length of loaded feature vectors; 0 if they are solved.
         digests: of the shards, by label, if they are stored.
+        asked: how many shards were asked for, if a number was.
     """
 
     frame: Any
@@ -44,6 +45,7 @@ class SparkRows(StoredRows):
     labels: bool = True
     dimension: int = 0
     digests: dict[int, str] | None = None
+    asked: int | None = None
 
     @property
     def tasks(self) -> int:
@@ -130,10 +132,11 @@ def labels(session: Any, shards: int) -> list[int]:
     return [first[at] for at in range(shards)]
 
 
-def from_local(session: Any, rows: Rows, shards: int) -> SparkRows:
-    """Rows of this machine's memory, sharded."""
+def from_local(session: Any, rows: Rows, asked: int | None) -> SparkRows:
+    """Rows of this machine's memory, in as many shards as asked for; by default as tasks run at once."""
     import pyarrow as pa
 
+    shards = asked or min(parallelism(session), max(1, rows.users))
     edges = np.linspace(0, rows.users, shards + 1).astype(int)
     batches = [
         batch
@@ -142,7 +145,8 @@ def from_local(session: Any, rows: Rows, shards: int) -> SparkRows:
     ]
     frame = spread(session.createDataFrame(pa.Table.from_batches(batches)), shards)
     d = 0 if rows.features is None else rows.features.shape[1]
-    return SparkRows(frame, shards, rows.task_ids, rows.task_key, rows.label is not None, d)
+    labels_count = rows.label is not None
+    return SparkRows(frame, shards, rows.task_ids, rows.task_key, labels_count, d, asked=asked)
 
 
 def _own(rows: Rows) -> Rows:

@@ -28,7 +28,7 @@ from apportion.data.spark.sessions import (
 from apportion.data.spark.shards import SCHEMA, collect, digest, join, spread
 from apportion.errors import DataError, ParameterError
 
-_FORMAT = 2  # 1 did not say how rows were read
+_FORMAT = 3  # 2 did not say how many shards were asked for
 # Pieces of a megabyte each: pages and groups are closed after few.
 _PARQUET = {
     "parquet.page.size.row.check.min": "1",
@@ -47,19 +47,34 @@ class Store:
         settings: what they are, as plain values.
         ids: of all items or tasks.
         digests: of every shard, by its label.
+        asked: how many shards were asked for, if a number was.
     """
 
     def __init__(
-        self, frame: Any, settings: dict[str, Any], ids: NDArray[Any], digests: dict[int, str]
+        self,
+        frame: Any,
+        settings: dict[str, Any],
+        ids: NDArray[Any],
+        digests: dict[int, str],
+        asked: int | None,
     ) -> None:
         self.frame, self.settings, self.ids, self.digests = frame, settings, ids, digests
+        self.asked = asked
         weakref.finalize(self, unpersist, frame).atexit = False
 
 
 def write_store(
-    frame: Any, shards: int, settings: dict[str, Any], ids: NDArray[Any], path: str | None
+    frame: Any,
+    number: tuple[int, int | None],
+    settings: dict[str, Any],
+    ids: NDArray[Any],
+    path: str | None,
 ) -> Store:
-    """Write a frame of shards away and take what was written instead."""
+    """Write a frame of shards away and take what was written instead.
+
+    ``number`` is how many shards there are, and how many were asked for.
+    """
+    shards, asked = number
     session = own_session(frame.sparkSession)
     removed = None
     if path is None:
@@ -81,6 +96,7 @@ def write_store(
     described = {
         "format": _FORMAT,
         "shards": shards,
+        "asked": asked,
         "digests": {str(label): text for label, text in digests.items()},
         "settings": settings,
     }
@@ -88,7 +104,7 @@ def write_store(
     with spark_errors():
         manifest = session.createDataFrame(rows, "name string, content binary").coalesce(1)
         manifest.write.mode("overwrite").parquet(f"{path}/manifest")
-    store = Store(stored, settings, ids, digests)
+    store = Store(stored, settings, ids, digests, asked)
     if removed is not None:
         weakref.finalize(store, shutil.rmtree, removed, ignore_errors=True)
     return store
@@ -111,13 +127,14 @@ def read_store(session: Any, path: str) -> Store:
         described = json.loads(manifest["described"])
         if described["format"] != _FORMAT:
             raise DataError(f"{path} was written by another version: store the rows again")
-        shards, settings = described["shards"], described["settings"]
+        shards, asked = described["shards"], described["asked"]
+        settings = described["settings"]
         digests = {int(label): text for label, text in described["digests"].items()}
         ids = _ids_from_bytes(manifest["ids"])
     except (KeyError, ValueError, TypeError) as error:
         raise DataError(f"{path}/manifest is damaged: store the rows again") from error
     frame = spread(session.read.schema(SCHEMA).parquet(f"{path}/rows"), shards)
-    return Store(frame, settings, ids, digests)
+    return Store(frame, settings, ids, digests, asked)
 
 
 def _manifest(session: Any, path: str) -> dict[str, bytes] | None:

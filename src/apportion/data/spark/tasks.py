@@ -51,6 +51,7 @@ class SparkTaskData(TaskData):
             self.task_ids,
             dimension=self._dimension,
             digests=store.digests,
+            asked=store.asked,
         )
 
     def contents(self) -> list[Any]:
@@ -116,7 +117,7 @@ def tasks_from_spark(
         "catalog_from_data": isinstance(tasks, str),
     }
     made, count = sharded(frame, user, ids, _Build(user, task, tuple(features), label), shards)
-    return SparkTaskData(write_store(made, count, settings, ids, store))
+    return SparkTaskData(write_store(made, (count, shards), settings, ids, store))
 
 
 def tasks_from_store(session: Any, store: str) -> SparkTaskData:

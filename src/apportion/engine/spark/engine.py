@@ -4,7 +4,7 @@ from typing import Any
 
 from apportion.checks import whole
 from apportion.data.rows import Rows
-from apportion.data.spark.sessions import check_session, own_session, parallelism
+from apportion.data.spark.sessions import check_session, own_session
 from apportion.data.spark.shards import SparkRows, from_local
 from apportion.data.stored import StoredRows
 from apportion.engine.base import Engine
@@ -28,7 +28,9 @@ class SparkEngine(Engine):
         session: a ``pyspark.sql.SparkSession``.
         shards: in how many parts rows that come from this machine's memory are divided; by default as many
             as tasks run at once. (Rows of ``from_spark`` are divided there.)
-        most_shuffled: the most bytes that one sum may send between executors; more is refused.
+        most_shuffled: the most bytes that one sum may send between executors; more is refused. Counted are
+            the shards that were asked for, or as many as tasks run at once: how many there are by default
+            follows from the rows, which are private.
     """
 
     def __init__(
@@ -53,8 +55,7 @@ class SparkEngine(Engine):
     def load(self, rows: Rows | StoredRows) -> ShardedSession:
         """See ``Engine.load``."""
         if isinstance(rows, Rows):
-            shards = self._shards or min(parallelism(self._session), max(1, rows.users))
-            rows = from_local(self._session, rows, shards)
+            rows = from_local(self._session, rows, self._shards)
         if not isinstance(rows, SparkRows):
             raise ParameterError(f"SparkEngine cannot load {type(rows).__name__}")
         return ShardedSession(self._session, rows, self._most_shuffled, self._over)

@@ -31,7 +31,10 @@ Parts = tuple[NDArray[Any], ...]
 
 
 def check_shuffle(what: str, size: int, shards: int, most: int) -> None:
-    """Refuse a sum of ``size`` bytes a shard that would send too much between executors."""
+    """Refuse a sum of ``size`` bytes a shard that would send too much between executors.
+
+    The error says both: they are public, whatever the data.
+    """
     if shards * size > most:
         raise ParameterError(
             f"{what} would send {shards * size / 2**30:.3g} GiB between executors ({shards} shards of "
