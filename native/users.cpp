@@ -78,8 +78,8 @@ void add_scaled(float* out, const float* x, float factor, int64_t width) {
     for (int64_t k = 0; k < width; k += 16) fused(scale, Floats::load(x + k), Floats::load(out + k)).store(out + k);
 }
 
-// Rows of a user lie in tiles of sixteen, or eight where at most eight are left: sixteen numbers of each row, then the
-// next sixteen of each. Zeros fill up the last tile.
+// Rows of a user lie in tiles of sixteen, or eight where at most eight are left: sixteen numbers of each row, then
+// the next sixteen of each. Zeros fill up the last tile.
 template <class Function>
 void each_tile(int64_t count, Function work) {
     int64_t at = 0;
