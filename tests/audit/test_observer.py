@@ -51,9 +51,8 @@ def test_a_selection_is_seen_and_shown() -> None:
         items = model.fit(data).released_
     with observed(shown=first) as second:
         others = model.fit(data).released_
+    # Counts follow from everything that was released, and all of it was shown again.
     np.testing.assert_array_equal(items.counts, others.counts)
-    # What is far above its noise is not denoised.
-    np.testing.assert_allclose(first.selections["counts"][1], items.counts, rtol=1e-12)
     assert (first.selections["counts"][1] != second.selections["counts"][1]).all()
 
 

@@ -19,6 +19,7 @@ from apportion.recommend import choose, intercepts, popularity, run
 from apportion.recommend.capacity import Capacity
 from apportion.recommend.intercepts import estimate
 from apportion.recommend.planner import forecasts
+from apportion.recommend.popularity import one_factor as plain_factor
 from tests.soundness.harness import (
     Change,
     Tape,
@@ -371,8 +372,8 @@ class TestPlantedFaults:
         ("name", "fault"),
         [
             (
-                "expected_sizes",
-                lambda data: lambda sums, noise: sums + data.graph.task_sizes(),
+                "one_factor",
+                lambda data: lambda counts: plain_factor(counts + data.graph.task_sizes()),
             ),
             (
                 "queries",  # whole counts, not sums of weights
