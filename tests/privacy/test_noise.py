@@ -20,7 +20,7 @@ from scipy import stats
 import apportion as ap
 from apportion.accounts import state
 from apportion.privacy import Curator, Part, PrivacyTarget, UserBound
-from apportion.privacy.discrete import Scales, Source, Words
+from apportion.privacy.discrete import Scales, Source, Words, draw
 from apportion.privacy.noise import TILE, NoiseSource, poisson_sample
 from tests.noise import noise_of
 
@@ -136,6 +136,25 @@ def test_sampling_keys_are_secret_and_distinct() -> None:
         len({SOURCE.sampling_key("a"), SOURCE.sampling_key("b"), NoiseSource().sampling_key("a")})
         == 3
     )
+
+
+@pytest.mark.parametrize(("tasks", "columns"), [(5, 50_000), (4, 70_000), (3, 140_000)])
+def test_tasks_so_wide_that_few_are_drawn_at_once(tasks: int, columns: int) -> None:
+    # 2^17 numbers at once: two tasks, one, and one that is wider still. None is left out.
+    wide, one = Scales.of(np.full(columns, 2.0**60)), Scales.of(np.array([2.0**60]))
+
+    def words() -> tuple[Source, Source]:
+        return SOURCE._source(b"noise", "wide", 0, 0), SOURCE._source(b"doubt", "wide", 0, 0)
+
+    rows = np.concatenate([some.copy() for some in draw(tasks, wide, *words())])
+    numbers = np.concatenate([some.copy() for some in draw(tasks * columns, one, *words())])
+    np.testing.assert_array_equal(rows.ravel(), numbers.ravel())
+    found = [
+        (at, some.copy()) for at, some in SOURCE.discrete_gaussian("wide", 0, 1, tasks - 1, wide)
+    ]
+    ends = np.cumsum([len(some) for _, some in found])
+    assert [at for at, _ in found] == [0, *ends[:-1]]
+    np.testing.assert_array_equal(np.concatenate([some for _, some in found]), rows[1:])
 
 
 def test_keys_of_samples_never_change() -> None:
